@@ -111,8 +111,8 @@ client: $(STAMP) ## translate lines with a running server, from the terminal, or
 plot: $(STAMP) ## plot loss, BLEU, learning rate and speed of a run
 	$(RUN) info --model_dir='$(MODEL_DIR)' --plot='$(MODEL_DIR)/history.png' $(FLAGS)
 
-info: $(STAMP) ## describe PRESET= and DATA=
-	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)
+info: $(STAMP) ## describe PRESET=
+	@$(RUN) info --preset=$(PRESET) $(FLAGS)
 
 # The paper's two tasks (Sec. 5.1, 6.1), from TensorFlow Datasets; docs/reproduce.md has expected scores. FLAGS are those of train.
 SIZE ?= base

@@ -87,17 +87,19 @@ def measure_pipeline(folder, seconds=5.0):
     """
     from tf_transformer.checkpoints.model_folder import load_config
     from tf_transformer.data.batching import Batches
-    from tf_transformer.data.encoding import encode_pairs
+    from tf_transformer.data.encoding import EncodedPairs, encode_shards
     from tf_transformer.data.readers import open_corpus
     from tf_transformer.data.tokenizer import load_tokenizers
 
     config = load_config(str(folder))
     data = config.data
     tokenizers = load_tokenizers(str(folder))
-    texts = list(open_corpus(data.data, data.source, data.target).read("train"))
+    corpus = open_corpus(data.data, data.source, data.target)
+    texts = list(corpus.read_weighted("train"))
 
     start = time.perf_counter()
-    pairs = encode_pairs(iter(texts), tokenizers, data.max_length, data.max_length_ratio)
+    shards = encode_shards(texts, tokenizers, data.max_length, data.max_length_ratio)
+    pairs = EncodedPairs(list(shards))
     encoded = len(texts) / (time.perf_counter() - start)
 
     batches = Batches(pairs, data.batch_tokens, config.train.seed)

@@ -2,14 +2,21 @@
 
 import itertools
 
+from tf_transformer.data.encoding import EncodedPairs, encode_shards
 from tf_transformer.special_tokens import PAD, START
 
 
+def encode(pairs, tokenizers, max_length, max_length_ratio):
+    """The `EncodedPairs` of pairs without weights; arguments as for `encode_shards`."""
+    weighted = ((*pair, None) for pair in pairs)
+    return EncodedPairs(list(encode_shards(weighted, tokenizers, max_length, max_length_ratio)))
+
+
 def sequences(pairs):
-    """The ids of an `EncodedPairs` or of a `Shard`, as tuples: source, target, source, ..."""
+    """The ids of an `EncodedPairs`, as tuples: source, target, source, ..."""
     return [
         tuple(shard.ids[a:b].tolist())
-        for shard in getattr(pairs, "shards", [pairs])
+        for shard in pairs.shards
         for a, b in itertools.pairwise(shard.splits.tolist())
     ]
 

@@ -175,10 +175,7 @@ class ModelConfig(Settings):
         return layers + embeddings
 
 
-# For each kind of vocabulary, the setting that draws the segmentations of its words.
-SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
-
-
+SUBWORD_MODELS = ("bpe", "unigram")
 # The rules of SentencePiece by which text is normalised before it is divided into sub-words.
 NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
 HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
@@ -207,7 +204,7 @@ class DataConfig(Settings):
     subword_model: str = setting(
         "bpe",
         "bpe: byte-pair encoding, as in the paper; unigram: Kudo 2018",
-        choices=tuple(SAMPLING),
+        choices=SUBWORD_MODELS,
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     vocab_model: str = setting(
@@ -224,10 +221,6 @@ class DataConfig(Settings):
         0,
         "most shapes of batches; 0: as many as save padding, but where XLA compiles them 2 to 12, "
         "by the length of the run",
-    )
-    bpe_dropout: float = setting(0.0, "BPE-dropout: probability to leave out a merge", 0, 0.999)
-    sentencepiece_alpha: float = setting(
-        0.0, "the same for unigram: each segmentation is drawn with its probability ^ alpha"
     )
 
     def __post_init__(self) -> None:
@@ -296,7 +289,6 @@ class TrainConfig(Settings):
     seed: int = setting(1, "seed of the weights, the order of the data and dropout", 0, 2**21 - 1)
     clip_norm: float = setting(0.0, "maximum global norm of the gradients; 0 means no limit")
     init_from: str = setting("", "fine-tuning: the model, or its folder, with which a run starts")
-    extend_vocab: int = setting(0, "most sub-words to add to the vocabulary of init_from")
     micro_batch_tokens: int = setting(
         0,
         "tokens on each side that a device computes at a time (gradient accumulation); 0: as many "
@@ -353,8 +345,6 @@ class TrainConfig(Settings):
                 f"warmup_steps {self.warmup_steps} is not less than train_steps "
                 f"{self.train_steps}: learning_rate_schedule {schedule} would not reach its peak"
             )
-        if self.extend_vocab and not self.init_from:
-            raise UserError("extend_vocab needs init_from, the model to start with")
         self.validation_texts()  # of the right form
 
     def validation_texts(self) -> dict[str, str]:
@@ -424,27 +414,6 @@ class ControlConfig(Settings):
 NO_CONTROLS = ControlConfig()
 
 
-@dataclasses.dataclass(frozen=True)
-class FilterConfig(Settings):
-    """Which pairs are rejected; 0 means no limit.
-
-    A word is what stands between blanks. In scripts without blanks, two characters of Chinese or
-    Japanese, and five of Thai, Lao, Khmer, Burmese or Tibetan, count as one word.
-    """
-
-    max_words: int = setting(150, "most words of a side; 0: no limit")
-    max_characters: int = setting(1000, "most characters of a side; 0: no limit")
-    max_word_length: int = setting(50, "most characters of a word; 0: no limit")
-    max_word_ratio: float = setting(3.0, "largest ratio of the word counts, above 10; 0: no limit")
-    max_overlap: float = setting(0.7, "largest part of the words that are on both sides", 0, 1)
-    min_letters: float = setting(0.3, "minimum fraction of letters in a side, without blanks", 0, 1)
-    min_script: float = setting(0.5, "minimum fraction of letters of the language's script", 0, 1)
-    drop_damaged: bool = setting(True, "drop pairs with control characters or damaged UTF-8")
-    drop_html: bool = setting(True, "drop pairs with HTML tags or entities")
-    drop_duplicates: bool = setting(True, "drop all but the first of equal pairs")
-    drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
-
-
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
 BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
     "data": {
@@ -482,13 +451,6 @@ class Config:
                 "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
                 "model with which it starts"
             )
-        kind = self.data.subword_model
-        for needed, name in SAMPLING.items():
-            if getattr(self.data, name) and needed != kind:
-                raise UserError(
-                    f"{name} is for {needed} vocabularies, and this one is {kind}: leave it "
-                    f"out, or give subword_model {needed}"
-                )
         max_length = self.data.max_length
         if 0 < self.train.micro_batch_tokens < max_length:
             raise UserError(

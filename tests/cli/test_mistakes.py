@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 # A command line -> what the message must have. MODEL is a model folder, and HERE a folder with the
-# files in.txt, short, in.en, in.de and in.tsv.
+# files in.txt, short, in.en and in.de.
 MISTAKES = [
     # The command line itself.
     ("trian", "did you mean train"),
@@ -31,14 +31,6 @@ MISTAKES = [
     ("compare", "--runs is missing"),
     ("compare MODEL MODEL --data=pocket", "--data is for --split"),
     ("info --model_dir=MODEL --preset=tiny", "--model_dir and --preset: give one of them"),
-    # clean.
-    ("clean --split=train", "--split is for --data"),
-    ("clean --data=HERE/in.tsv --output=HERE/short", "HERE/short exists: .*--overwrite"),
-    ("clean --data=HERE/in.tsv --output=HERE/a --rejected=HERE/./a", "/./a is given twice"),
-    ("clean --data=HERE/in.tsv --output=a.jsonl.gz", "a.jsonl.gz: .* not JSON lines"),
-    # Also where the text cannot be read to its end, or has weights.
-    ("clean --data=HERE/in.en,HERE/short --output=HERE/in.txt --overwrite", "one line for each"),
-    ("clean --data=HERE/in.tsv --output=HERE/a,HERE/b", "give a TSV file as --output"),
     # translate, score and parse.
     ("translate --model_dir=HERE/none", "no model folder HERE/none"),
     ("translate --model_dir=MODEL --input=/no/file", "cannot read /no/file"),
@@ -97,7 +89,6 @@ def model(model_dir, tmp_path_factory):
 def test_mistakes(refused, model, corpus_folder, tmp_path, arguments, expected):
     files = {
         "in.txt": "Anna sleeps.\n", "short": "x\n", "in.en": "a\nb\nc\n", "in.de": "A\nB\nC\n",
-        "in.tsv": "A cat.\tEine Katze.\t2\n",
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).write_text(text)

@@ -358,6 +358,17 @@ def test_what_is_no_text_is_a_warning(tmp_path, caplog, name, lines, warning):
     assert re.search(warning, caplog.text)
 
 
+@pytest.mark.parametrize(("text", "has_markup"), [
+    ("A <b>bold</b> word", True), ("Ein <a class=x href='y'>Verweis", True), ("A word</b >", True),
+    ("A word <!-- b", True), ("A word &#xA0; here", True), ("Ein Wort&#160;", True),
+    ("Black &amp; white", True), ("AT&T said 1 < 2 > 0.", False), ("It is a<b and b>c here", False),
+    ("The R&D; then the Q&A; then", False), ("Erst F&E; dann Fragen &c;", False),
+])  # fmt: skip
+def test_markup(tmp_path, caplog, text, has_markup):
+    assert read(write(tmp_path / "x.tsv", [f"{text}\tA"])) == [(text, "A", None)]
+    assert ("pair 1" in caplog.text and "has markup" in caplog.text) == has_markup
+
+
 FORM = ":1: give an object of JSON"
 
 

@@ -6,9 +6,8 @@ import re
 import pytest
 import sentencepiece
 import tensorflow as tf
-from encoded import sequences
+from encoded import encode, sequences
 
-from tf_transformer.data.encoding import encode_pairs
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tags import TagWarnings, parse_tags, split_tag
@@ -72,7 +71,7 @@ def test_only_a_tag_before_a_sentence_is_one(tokenizer):
     assert in_graph(tf.constant([], tf.string)).to_list() == []
     kept = [row for row in expected if len(row) > 1]
     pairs = [(text, "<2de> a") for text, row in zip(texts, expected) if len(row) > 1]
-    ids = sequences(encode_pairs(pairs, (tokenizer, tokenizer), 100, 100.0))
+    ids = sequences(encode(pairs, (tokenizer, tokenizer), 100, 100.0))
     assert ids[::2] == list(map(tuple, kept))
     assert not {4, 5, 6} & set(itertools.chain(*ids[1::2]))
 

@@ -24,7 +24,7 @@ from tf_transformer.data.tokenizer import (
     load_tokenizers,
     save_tokenizers,
 )
-from tf_transformer.errors import UserError
+from tf_transformer.errors import DamagedError, UserError
 from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 PAIRS = list(islice(read_pairs(), 400))
@@ -170,6 +170,13 @@ def test_errors_of_learning(subword_model):
     assert learn(["some text"], 267).vocab_size == 256 + 4 + len("▁sometx")
     with pytest.raises(UserError, match="each line has more than 4,192 bytes"):
         learn(["word " * 1000], 500)
+
+    def damaged():
+        yield "text"
+        raise DamagedError("line 2 is damaged")
+
+    with pytest.raises(DamagedError, match="^line 2 is damaged"):
+        learn(damaged(), 500)
 
 
 def test_errors_of_loading(tmp_path):

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from tf_transformer.data.batching import Batches, SampledBatches
-from tf_transformer.data.encoding import cached_pairs
+from tf_transformer.data.batching import Batches
+from tf_transformer.data.encoding import Shard, cached_pairs
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.subword_sampling import PairSampler
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +40,6 @@ def test_shards_and_batches_keep_the_weights(weighted, tokenizers, tiny_config, 
         pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
         assert pairs.weighted
         check_weights(Batches(pairs, 500, 1), tokenizers, len(pairs))
-    sampler = PairSampler(pairs, tokenizers, 0.1, 1, str(tmp_path))
-    sampled = SampledBatches(pairs, 500, 1, None, 0, sampler, 1)
-    check_weights(sampled, tokenizers, len(pairs))
-    sampled.close()
     (path,) = tmp_path.glob("train-*/*.weights.npy")
     array = np.load(path)
     array[7] += 1
@@ -64,11 +59,9 @@ def test_pairs_without_weights_beside_others(
     )
     assert first.weighted and not second.weighted
     assert [pair[2] for pair in mixed.read_weighted("train")][-1] is None
-    both = type(first)([*first.shards, *second.shards])
-    weights = both.weights
-    assert np.all(weights[len(first) :] == 1) and not np.all(weights[: len(first)] == 1)
-    joined = type(first.shards[0]).join(both.shards)
-    assert joined.weights.tolist() == weights.tolist()
+    joined = Shard.join([*first.shards, *second.shards]).weights
+    assert np.all(joined[len(first) :] == 1) and not np.all(joined[: len(first)] == 1)
+    assert joined[: len(first)].tolist() == Shard.join(first.shards).weights.tolist()
 
     text = (weighted / "train.tsv").read_text().splitlines()
     for name, third in (("ones", "\t1"), ("none", "")):

@@ -18,8 +18,6 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import initial_settings, load_config
-from tf_transformer.config import Config
-from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.decoding.inference import forced_decoding, forced_log_probs
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -95,7 +93,6 @@ def test_export_for_ctranslate2(imported, tmp_path):
 
 
 def test_settings(imported):
-    """A fine-tuned run can sample sub-words, as `initial_settings` takes over their kind."""
     config = load_config(imported)
     assert config.model.activation == "swish"
     assert not config.model.shared_embeddings
@@ -103,8 +100,9 @@ def test_settings(imported):
     assert (config.data.source, config.data.target) == ("eng", "deu")
     assert (config.decode.beam_size, config.decode.length_penalty) == (6, 1.0)
     assert config.data.max_length == config.model.pe_input == 64
-    settings = {**initial_settings(imported), "max_length": 40, "sentencepiece_alpha": 0.2}
-    assert sampling_alpha(Config().replace(**settings).data, load_model(imported)[1]) == 0.2
+    kinds = [tokenizer.subword_model for tokenizer in load_model(imported)[1]]
+    assert kinds == ["unigram", "unigram"]
+    assert initial_settings(imported)["subword_model"] == "unigram"
 
 
 def change_config(folder, changes):

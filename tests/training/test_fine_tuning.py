@@ -18,9 +18,6 @@ from tf_transformer.checkpoints.model_folder import (
 )
 from tf_transformer.cli.main import main
 from tf_transformer.config import Config
-from tf_transformer.data.tokenizer import load_tokenizers
-from tf_transformer.data.vocabulary_extension import segment_new_pieces
-from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.training.trainer import build_trainer
 
@@ -82,69 +79,16 @@ def test_optimizer_of_the_model(tiny_config, model_dir, tmp_path):
     assert read_state(str(tmp_path / "averaged.npz"))["averaged"] == ["step-00000014.npz"]
 
 
-@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
-    """Old rows are copied; a new one is the mean of the old ones of its text, but for tags."""
-    initial, folder = str(tmp_path / "initial"), str(tmp_path / "run")
-    settings = {"shared_vocab": shared, "shared_embeddings": shared, "bleu_sentences": 0}
-    assert build_trainer(tiny_config.replace(**settings, train_steps=2), initial).run()
-    text = tmp_path / "referees.tsv"
-    text.write_text("Two referees sleep.\tZwei Schiedsrichter schlafen.\n" * 90)
-    config = load_config(initial).replace(
-        data=str(text),
-        tag="<2de>",
-        init_from=initial,
-        extend_vocab=30,
-        warmup_steps=1,
-        hold_out="end",  # there is one source
-    )
-    trainer = build_trainer(config, folder)
-    before = load_tokenizers(initial)
-    sides = dict(zip(("encoder/", "decoder/", "final_layer/", "embedding/"), (0, 1, 1, 1)))
-    start = arrays(os.path.join(initial, "averaged.npz"), "model/")
-    changed = set()
-    for name, variable in named_weights(trainer.model).items():
-        found, old = variable.numpy(), start[name]
-        if found.shape != old.shape:
-            changed.add(name)
-            side = next(side for part, side in sides.items() if name.startswith(part))
-            found, old = (np.moveaxis(x, name.endswith("/kernel"), 0) for x in (found, old))
-            parts = segment_new_pieces(before[side], trainer.tokenizers[side])
-            assert found.shape[0] == len(old) + len(parts) > len(old)
-            tags = trainer.tokenizers[side].tags
-            assert [i for i, ids in enumerate(parts, len(old)) if not ids] == list(tags.values())
-            for row, ids in zip(found[len(old) :], parts):
-                if ids:
-                    np.testing.assert_allclose(row, np.mean(old[ids], axis=0), rtol=1e-6, atol=1e-8)
-                else:
-                    assert np.any(row) or "/bias" in name  # a tag has initial weights
-            found = found[: len(old)]
-        np.testing.assert_array_equal(found, old, err_msg=name)
-    separate = {f"{name}/embedding/table" for name in ("encoder", "decoder")}
-    separate |= {"final_layer/kernel", "final_layer/bias"}
-    assert changed == ({"embedding/table"} if shared else separate)
-    assert trainer.tokenizers[0].tags == {"<2de>": before[0].vocab_size}
-    assert trainer.run()
-    translator = Translator.load(folder)
-    assert len(translator(["<2de> Two referees sleep."])) == 1
-    shutil.rmtree(initial)  # the run does not need it any more
-    resumed = build_trainer(config.replace(train_steps=3), folder)
-    assert resumed.step == 2
-    resumed.directory.close()
-
-
 def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
     config = tiny_config.replace(init_from=str(model_dir))
     cases = [
         ({"d_model": 48, "vocab_size": 600}, "has d_model 32 .now 48., vocab_size 500 .now 600.: "),
         ({"shared_vocab": False, "shared_embeddings": False}, "has shared_embeddings True .now"),
-        ({"init_from": "", "extend_vocab": 9}, "extend_vocab need init_from"),
-        ({"extend_vocab": 9, "freeze": "encoder,embeddings"}, "new sub-words have to be trained"),
-        ({"init_optimizer": True, "extend_vocab": 9}, "Adam has no moments of them"),
+        ({"init_from": "", "init_optimizer": True}, "init_optimizer needs init_from"),
         ({"init_from": str(tmp_path)}, "--init_from=.*: .* holds no model"),
         ({"norm": "pre"}, "norm post .now pre"),
         ({"init_from": "pocket-en-de"}, "the model pocket-en-de has num_layers 2 .now 1."),
-        ({"max_length": 4}, "give a larger --max_length; where the vocabulary .* --extend_vocab"),
+        ({"max_length": 4}, "give a larger --max_length$"),
     ]
     for changes, message in cases:
         with pytest.raises(UserError, match=message):

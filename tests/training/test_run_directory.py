@@ -87,7 +87,7 @@ def test_overwrite_leaves_nothing_of_the_earlier_run(tiny_config, corpus, model_
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"tag": "<2de>"}, "has no tag <2de>"),
-    ({"subword_model": "unigram", "sentencepiece_alpha": 0.2}, "has subword_model bpe"),
+    ({"subword_model": "unigram"}, "has subword_model bpe"),
     ({"init_from": "", "vocab_size": 270}, "vocab_size"),
     ({"init_from": "", "data": "blank.tsv"}, "has no train text"),
 ])  # fmt: skip

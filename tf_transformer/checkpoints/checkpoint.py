@@ -11,7 +11,7 @@ A file of finished weights can store them in fewer bytes (`store`). Reading retu
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -34,9 +34,6 @@ INT8 = ".int8"
 SCALE = ".scale"
 
 STORAGE_TYPES = ("float32", "float16", "int8")  # of the weights in a file
-
-# A function of a weight's name, its array in a file, and its initial value in a model.
-Adapt = Callable[[str, np.ndarray, np.ndarray], np.ndarray]
 
 
 def named_weights(model: keras.Model) -> dict[str, tf.Variable]:
@@ -110,7 +107,6 @@ def restore(
     path: str,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer | None = None,
-    adapt: Adapt | None = None,
 ) -> dict[str, Any]:
     """Restores a checkpoint.
 
@@ -118,7 +114,6 @@ def restore(
       path: of the checkpoint.
       model: a built `Transformer`, which gets the weights.
       optimizer: a built optimizer, which gets its state; None to leave that state unread.
-      adapt: an `Adapt`, which returns the array that a weight gets; None for that in the file.
     Returns: the training state that was saved with it.
     Raises: UserError when the file is missing or has the weights of another model; then nothing
       changes. DamagedError when bytes of the file have changed.
@@ -130,8 +125,6 @@ def restore(
         for i, name in enumerate(_named_state(model, optimizer)):
             arrays[name] = arrays.pop(f"{OPTIMIZER}{i:04d}", np.empty(()))
     for name, variable in variables.items():
-        if adapt and name in arrays and name.startswith(MODEL):
-            arrays[name] = adapt(name.removeprefix(MODEL), arrays[name], variable.numpy())
         shape = arrays[name].shape if name in arrays else "nothing"
         if shape != tuple(variable.shape):
             raise UserError(

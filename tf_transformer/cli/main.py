@@ -10,8 +10,7 @@ import sys
 
 # Their commands are in the help in this order.
 from tf_transformer.cli import (  # noqa: F401  # isort: skip
-    training, translation, evaluation, scoring, paper, export, serving, info, clean, comparison,
-    doctor,
+    training, translation, evaluation, scoring, paper, export, serving, info, comparison, doctor,
 )  # fmt: skip
 from tf_transformer.cli.command import COMMANDS, parse, usage
 from tf_transformer.cli.interrupts import received_signal

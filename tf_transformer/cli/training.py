@@ -110,8 +110,7 @@ def _check_memory(config: Config, workers: Workers) -> None:
     """Checks that the weights fit into the memory of this host, where CPUs compute the updates.
 
     Without this check, the kernel would end the process without a message. The vocabularies are not
-    known yet. They have at most `vocab_size` sub-words, or those of the initial model and
-    `extend_vocab` more.
+    known yet. They have at most `vocab_size` sub-words, or those of the initial model.
 
     Raises: UserError when they do not fit.
     """
@@ -121,7 +120,7 @@ def _check_memory(config: Config, workers: Workers) -> None:
         return  # the memory of a GPU has its own error
     size = config.data.vocab_size
     if config.train.init_from:
-        size = config.model.target_vocab_size + config.train.extend_vocab
+        size = config.model.target_vocab_size
     model = config.with_vocabularies(size, size).model
     replicas = workers.replicas // workers.count
     needed = replicas * 4 * 4 * model.parameters()  # weights, gradients, Adam's moments: float32

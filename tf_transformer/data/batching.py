@@ -9,22 +9,14 @@ The ids stay in their files. In memory are the pairs sorted by bucket and in the
 8 bytes a pair.
 """
 
-import bisect
-import concurrent.futures
 import dataclasses
 import functools
-import logging
-import threading
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.data.encoding import EncodedPairs
-from tf_transformer.data.subword_sampling import PairSampler
-
-logger = logging.getLogger(__name__)
 
 ROWS_MULTIPLE = 8  # 2, 4 or 8 replicas then get shards of equal size
 SHAPE_COST = 0.001  # fraction of all tokens that a bucket must save; it limits the number of shapes
@@ -51,18 +43,14 @@ class Bucket:
 
 def _bucket(above: int, length: int, pairs: int, batch_tokens: int) -> Bucket:
     """Computes the number and the size of the batches of a `Bucket`."""
-    max_rows = _most_rows(length, batch_tokens)
+    max_rows = max(1, batch_tokens // length)
+    if max_rows >= ROWS_MULTIPLE:
+        max_rows -= max_rows % ROWS_MULTIPLE
     batches = _ceil_divide(pairs, max_rows)
     rows = _ceil_divide(pairs, batches) if batches else 0
     if max_rows >= ROWS_MULTIPLE:
         rows = _ceil_divide(rows, ROWS_MULTIPLE) * ROWS_MULTIPLE
     return Bucket(above, length, rows, batches, pairs)
-
-
-def _most_rows(length: int, batch_tokens: int) -> int:
-    """Returns how many pairs of a length a batch can have."""
-    rows = max(1, batch_tokens // length)
-    return rows - rows % ROWS_MULTIPLE if rows >= ROWS_MULTIPLE else rows
 
 
 def _ceil_divide(a: int, b: int) -> int:
@@ -124,7 +112,6 @@ def _cheapest_plan(
 
 # What an epoch yields: `inp`, `tar`, and the weights where pairs have some.
 Batch = tuple[tf.Tensor, ...]
-Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
 
 
 class Batches:
@@ -143,6 +130,8 @@ class Batches:
     Attributes:
       buckets: the list of `Bucket`.
       per_epoch: batches in an epoch.
+      order: a function of an epoch, counted from 0, and the seed. It returns the (pair indices,
+        `Bucket`) of each batch. Every pair is in exactly one batch, unless there are `repetitions`.
       checksum: of the pairs.
       weighted: whether pairs have weights in the loss.
       non_padding_fraction: the fraction of the tokens of an epoch that are not padding.
@@ -160,14 +149,12 @@ class Batches:
         self._seed = seed
         self.checksum = pairs.checksum
         self.weighted = pairs.weighted
-        self._repeated = (
-            np.ones(len(pairs.shards)) if repetitions is None else np.array(repetitions)
-        )
+        repeated = np.ones(len(pairs.shards)) if repetitions is None else np.array(repetitions)
         longer = [shard.lengths.max(axis=1) for shard in pairs.shards]  # of the two sides
         sizes = 1 + max((int(each.max(initial=0)) for each in longer), default=0)
         counted = [np.bincount(each, minlength=sizes) for each in longer]
         # Rounded up, so that no length is left out.
-        counts = np.ceil(sum(times * each for times, each in zip(self._repeated, counted)))
+        counts = np.ceil(sum(times * each for times, each in zip(repeated, counted)))
         plan = bucket_plan(counts.astype(np.int64), batch_tokens, max_shapes)
         ends = [bucket.length for bucket in plan]
         bucket_of_pair = [np.searchsorted(ends, each).astype(np.uint16) for each in longer]
@@ -176,25 +163,19 @@ class Batches:
         # radix sort, in O(pairs).
         order = np.argsort(np.concatenate(bucket_of_pair), kind="stable")
         self._sorted = order.astype(np.uint32)
-        self._groups = _groups(in_shards, self._repeated)
-        buckets = [
+        self._groups = _groups(in_shards, repeated)
+        self.buckets = [
             _bucket(bucket.above, bucket.length, drawn, batch_tokens)
             for bucket, drawn in zip(plan, self._groups[:, :, 2].sum(axis=1).tolist())
         ]
-        tokens = sum(times * len(shard.ids) for times, shard in zip(self._repeated, pairs.shards))
-        self._set_buckets(buckets, tokens)
-        # Of the last epoch that was read. The order of 40 million pairs takes 3 seconds.
-        self._epoch = functools.lru_cache(1)(self._prepare)
-
-    def _set_buckets(self, buckets: list[Bucket], tokens: float) -> None:
-        """Sets the buckets of all epochs, and what follows from the tokens that are no padding."""
-        self.buckets = buckets
-        self.per_epoch = sum(bucket.batches for bucket in buckets)
-        padded = 2 * sum(b.batches * b.rows * b.length for b in buckets)
+        self.per_epoch = sum(bucket.batches for bucket in self.buckets)
+        tokens = sum(times * len(shard.ids) for times, shard in zip(repeated, pairs.shards))
+        padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
         self.non_padding_fraction = tokens / padded
+        # Of the last epoch that was read. The order of 40 million pairs takes 3 seconds.
+        self.order = functools.lru_cache(1)(self._order)
 
-    def _prepare(self, epoch: int) -> tuple[EncodedPairs, Order]:
-        """Computes the batches of an epoch. Returns: the pairs with their ids, and the order."""
+    def _order(self, epoch: int) -> list[tuple[np.ndarray, Bucket]]:
         random = np.random.default_rng([self._seed, epoch])
         batches = []
         for bucket, groups in zip(self.buckets, self._groups.tolist()):
@@ -203,23 +184,12 @@ class Batches:
             random.shuffle(indices)
             for first in range(0, len(indices), bucket.rows):
                 batches.append((indices[first : first + bucket.rows], bucket))
-        return self._pairs, [batches[i] for i in random.permutation(len(batches))]
-
-    def order(self, epoch: int) -> Order:
-        """Returns the batches of an epoch, in an order that depends on the seed and the epoch.
-
-        Args:
-          epoch: its number, from 0.
-        Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
-          one batch, unless there are `repetitions`.
-        """
-        return self._epoch(epoch)[1]
+        return [batches[i] for i in random.permutation(len(batches))]
 
     def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
         """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
-        pairs, order = self._epoch(int(epoch))
-        indices, bucket = order[index]
-        return pairs.batch(indices, bucket.rows, bucket.length)
+        indices, bucket = self.order(int(epoch))[index]
+        return self._pairs.batch(indices, bucket.rows, bucket.length)
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch.
@@ -250,140 +220,6 @@ class Batches:
     def position(self, step: int) -> tuple[int, int]:
         """Returns the epoch of an update, counted from 0, and the index of its batch there."""
         return divmod(step, self.per_epoch)
-
-    def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must keep so that `position` is that of this run."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues with the `state` of a checkpoint."""
-
-    def close(self) -> None:
-        """Ends work in the background. The batches cannot be read afterwards."""
-
-
-class SampledBatches(Batches):
-    """The batches of sub-word regularisation: the pairs are encoded anew in each epoch.
-
-    While an epoch is trained on, the next one is encoded in the background. The lengths of the
-    pairs differ, so the epochs differ in the number of batches. The shapes of the batches are the
-    same in all epochs, because XLA compiles the update anew for each shape. They are planned from a
-    sample of the pairs.
-
-    Args:
-      pairs, batch_tokens, seed, repetitions, max_shapes: as for `Batches`; the ids are the usual
-        ones.
-      sampler: the `PairSampler` of these pairs.
-      last_step: updates of the run. No epoch is encoded in advance that begins after them.
-
-    Attributes:
-      buckets, per_epoch, non_padding_fraction: as for `Batches`, but the numbers of batches, pairs
-        and tokens are estimates.
-      checksum: of the pairs with the usual ids.
-    """
-
-    def __init__(
-        self,
-        pairs: EncodedPairs,
-        batch_tokens: int,
-        seed: int,
-        repetitions: Sequence[float] | None,
-        max_shapes: int,
-        sampler: PairSampler,
-        last_step: int,
-    ) -> None:
-        super().__init__(pairs, batch_tokens, seed, repetitions, max_shapes)
-        self._sampler = sampler
-        self._last_step = last_step
-        self._starts: list[int] = []  # the first update of each epoch up to the next one
-        self._stopped = threading.Event()
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "next-epoch")
-        self._next: dict[int, concurrent.futures.Future[EncodedPairs]] = {}  # by its number
-        sample = sampler.sample()
-        number = sum(bucket.pairs for bucket in self.buckets)  # of pairs in an epoch
-        longer = sample.lengths.max(axis=1)
-        counts = np.bincount(longer, minlength=sampler.longest + 1) * number / len(sample)
-        counts[-1] = max(counts[-1], 1)  # the sample may lack the longest pairs
-        plan = bucket_plan(np.ceil(counts).astype(np.int64), batch_tokens, max_shapes)
-        all_rows = _ceil_divide(number, ROWS_MULTIPLE) * ROWS_MULTIPLE
-        rows = [min(_most_rows(bucket.length, batch_tokens), all_rows) for bucket in plan]
-        buckets = [
-            dataclasses.replace(bucket, rows=n, batches=_ceil_divide(bucket.pairs, n))
-            for bucket, n in zip(plan, rows)
-        ]
-        self._set_buckets(buckets, len(sample.ids) * number / len(sample))
-
-    def _prepare(self, epoch: int) -> tuple[EncodedPairs, Order]:
-        """Encodes the pairs of an epoch, and divides them into batches."""
-        future = self._next.pop(epoch, None)
-        if not (future and future.done()):
-            logger.info("waiting for the sub-words of epoch %d", epoch + 1)
-        pairs = future.result() if future else self._sampler.epoch(epoch, self._stopped)
-        random = np.random.default_rng([self._seed, epoch])
-        drawn = random.permutation(self._draw_pairs(random))
-        longer = np.concatenate([shard.lengths.max(axis=1) for shard in pairs.shards])
-        lengths = [bucket.length for bucket in self.buckets]
-        bucket_of_pair = np.searchsorted(lengths, longer[drawn]).astype(np.uint16)
-        drawn = drawn[np.argsort(bucket_of_pair, kind="stable")]
-        ends = np.cumsum(np.bincount(bucket_of_pair, minlength=len(lengths)))
-        batches: Order = []
-        first = 0
-        # All batches are full: what remains of a bucket goes into a batch of the next one.
-        *shorter, longest = self.buckets
-        for bucket, end in zip(shorter, ends):
-            while end - first >= bucket.rows:
-                batches.append((drawn[first : first + bucket.rows], bucket))
-                first += bucket.rows
-        rest = drawn[first:]
-        if len(rest):
-            parts = np.array_split(rest, _ceil_divide(len(rest), longest.rows))
-            batches += [(part, longest) for part in parts]
-        return pairs, [batches[i] for i in random.permutation(len(batches))]
-
-    def _draw_pairs(self, random: np.random.Generator) -> np.ndarray:
-        """Returns the indices of the pairs of an epoch, uint32 `[pairs of an epoch]`."""
-        drawn = []
-        end = 0
-        for shard, times in zip(self._pairs.shards, self._repeated):
-            pairs = np.arange(end, end + len(shard), dtype=np.uint32)
-            end += len(shard)
-            # Of a shard with pairs, at least one is drawn.
-            drawn.append(_draw(random, pairs, max(round(times * len(pairs)), min(1, len(pairs)))))
-        return np.concatenate(drawn)
-
-    def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
-        """Returns the batches of one epoch, as for `Batches`."""
-        dataset = super().epoch(epoch, skip)
-        if epoch < len(self._starts):
-            next_start = self._starts[epoch] + len(self.order(epoch))
-            self._starts[epoch + 1 :] = [next_start]
-            if next_start < self._last_step:
-                arguments = epoch + 1, self._stopped
-                self._next = {epoch + 1: self._executor.submit(self._sampler.epoch, *arguments)}
-        return dataset
-
-    def position(self, step: int) -> tuple[int, int]:
-        """Returns the epoch of an update, counted from 0, and the index of its batch there.
-
-        The epochs before it must have been read, by `epoch` or in the run that was resumed.
-        """
-        if not self._starts:
-            self._starts.append(step)
-        epoch = bisect.bisect_right(self._starts, step) - 1
-        return epoch, step - self._starts[epoch]
-
-    def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must keep so that `position` is that of this run."""
-        return {"epoch_starts": self._starts}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continues with the `state` of a checkpoint."""
-        self._starts = list(state["epoch_starts"])
-
-    def close(self) -> None:
-        """Ends work in the background. The batches cannot be read afterwards."""
-        self._stopped.set()
-        self._executor.shutdown(cancel_futures=True)
 
 
 def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.ndarray:

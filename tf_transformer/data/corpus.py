@@ -270,14 +270,10 @@ def digest(*parts: Hashable) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def sentence_hash(text: str) -> bytes:
-    """Returns a hash of 64 bits, which takes less memory than the text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
 def _key(sentence: str) -> bytes:
-    """The hash of a sentence for the choice of the held-out ones; blanks around it do not count."""
-    return sentence_hash(" ".join(sentence.split()))
+    """A hash of 64 bits for the choice of the held-out sentences; blanks around do not count."""
+    text = " ".join(sentence.split())
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _held_out_size(pairs: int) -> int:

@@ -37,7 +37,7 @@ CHUNKS_OF_SHARD = 64
 # The fractions of dropped pairs above which there is a warning, and an error.
 MANY_DROPPED, MOST_DROPPED = 0.1, 0.9
 ADVICE = (  # in the order of the reasons of `_usable`
-    "check the text, or remove empty sides with `tf-transformer clean`",
+    "check the text",
     "give a larger --max_length",
     "give a larger --max_length_ratio",
 )
@@ -106,13 +106,6 @@ class Shard:
             weights = np.concatenate([part.weights_of(np.arange(len(part))) for part in parts])
         return cls(ids, splits, _count_dropped(parts), weights)
 
-    def slice(self, first: int, end: int) -> "Shard":
-        """Returns the pairs `first` to `end`, without that at `end`, as copies in memory."""
-        splits = self.splits[2 * first : 2 * end + 1]
-        ids = np.array(self.ids[splits[0] : splits[-1]])
-        weights = None if self.weights is None else np.array(self.weights[first:end])
-        return Shard(ids, splits - splits[0], {}, weights)
-
     def weights_of(self, pairs: np.ndarray) -> np.ndarray:
         """The weights of the pairs with these indices, float32 `[rows]`."""
         if self.weights is None:
@@ -158,11 +151,6 @@ class EncodedPairs:
         """Sub-words of the sources and targets, int32 `[pairs, 2]`: 8 bytes a pair."""
         empty = np.zeros((0, 2), np.int32)
         return np.concatenate([empty, *(shard.lengths for shard in self.shards)])
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights of all pairs in the loss, float32 `[pairs]`."""
-        return np.concatenate([shard.weights_of(np.arange(len(shard))) for shard in self.shards])
 
     def extra_length(self, coverage: float) -> int:
         """How much longer than the sources, in sub-words, outputs must be able to be.
@@ -242,7 +230,7 @@ def _path(folder: str, number: int, name: str) -> str:
     return os.path.join(folder, f"{number:05d}.{name}.npy")
 
 
-def open_or_write_shards(folder: str, encode: Callable[[], Iterable[Shard]]) -> EncodedPairs:
+def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> EncodedPairs:
     """Opens the shards in a folder, after writing them where one is missing or damaged.
 
     One process at a time may do this.
@@ -341,39 +329,17 @@ def _usable(
     return keep, dropped
 
 
-def encode_pairs(
-    pairs: Iterable[tuple[str, str]],
-    tokenizers: "tuple[Tokenizer, Tokenizer]",
-    max_length: int,
-    max_length_ratio: float,
-) -> EncodedPairs:
-    """Tokenizes sentence pairs in memory and drops those that are not usable for training.
-
-    Args:
-      pairs: an iterable of (source, target) strings.
-      tokenizers, max_length, max_length_ratio: as for `encode_shards`.
-    Returns: an `EncodedPairs`.
-    Raises: UserError when less than a tenth of the pairs is left.
-    """
-    weighted = ((source, target, None) for source, target in pairs)
-    shards = list(encode_shards(weighted, tokenizers, max_length, max_length_ratio))
-    return _check_dropped(EncodedPairs(shards), "the text")
-
-
-def _check_dropped(
-    pairs: EncodedPairs, name: str, many: float = MANY_DROPPED, advice_on_lengths: str = ""
-) -> EncodedPairs:
-    """Returns the pairs of the text `name`, with a warning where more than `many` were dropped.
+def _check_dropped(pairs: EncodedPairs, name: str, many: float) -> None:
+    """Warns where more than a fraction `many` of the pairs of the text `name` were dropped.
 
     Raises: UserError when most of them were, or none is left.
     """
     all_pairs = len(pairs) + sum(pairs.dropped.values())
     fraction = 1 - len(pairs) / max(all_pairs, 1)
     if fraction <= many:
-        return pairs
+        return
     counts = list(pairs.dropped.values())
     advice = [text for text, count in zip(ADVICE, counts) if count] or [ADVICE[0]]
-    advice += [advice_on_lengths] if advice_on_lengths and any(counts[1:]) else []
     message = (
         f"only {len(pairs):,} of {all_pairs:,} pairs are left in {name} (dropped: "
         f"{describe_dropped(pairs)}): {'; '.join(advice)}"
@@ -381,7 +347,6 @@ def _check_dropped(
     if fraction > MOST_DROPPED:
         raise UserError(message)
     logger.warning(message)
-    return pairs
 
 
 def cached_pairs(
@@ -390,7 +355,6 @@ def cached_pairs(
     tokenizers: "tuple[Tokenizer, Tokenizer]",
     data: DataConfig,
     cache: str,
-    advice_on_lengths: str = "",
 ) -> EncodedPairs:
     """Opens the shards of a split in the cache, after encoding it where they are not there.
 
@@ -400,7 +364,6 @@ def cached_pairs(
       tokenizers: of the source and of the target.
       data: a `DataConfig`.
       cache: the folder of the cache, created where it does not exist.
-      advice_on_lengths: what else to do where lengths are why many pairs are dropped.
     Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when less than a tenth of the pairs is left.
     """
@@ -413,9 +376,10 @@ def cached_pairs(
             )
 
     folder = shard_folder(corpus, split, tokenizers, data, cache)
-    pairs = open_or_write_shards(folder, encode)
+    pairs = _open_or_write(folder, encode)
     many = 0 if split == "validation" else MANY_DROPPED  # its figures would be of another text
-    return _check_dropped(pairs, corpus.describe(split), many, advice_on_lengths)
+    _check_dropped(pairs, corpus.describe(split), many)
+    return pairs
 
 
 def shard_folder(
@@ -427,8 +391,8 @@ def shard_folder(
 ) -> str:
     """Returns the path of the shards of a split.
 
-    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_pairs` and the
-    size of a shard.
+    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_shards` and
+    the size of a shard.
 
     Args: as for `cached_pairs`.
     """

@@ -14,12 +14,12 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from html.entities import name2codepoint
 from typing import Any
 
 from lxml import etree
 
 from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
-from tf_transformer.data.cleaning import has_html
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
@@ -51,6 +51,9 @@ XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 CHECKED_PAIRS = 100_000  # of each text, from its start, that are searched for what is no text
 HEADERS = ({"source", "target"}, {"src", "tgt"}, {"src", "trg"})
+TAG = re.compile(r"</?[a-z][a-z0-9]*(\s+[a-z][\w:.-]*\s*=[^<>]*|\s*)/?>|<!--", re.I)
+ENTITY = re.compile(r"&(?:([a-z]+[0-9]*)|#[0-9]+|#x[0-9a-f]+);", re.I)
+ENTITIES = {name.lower() for name in (*name2codepoint, "apos")}  # of HTML 4 and XML
 QUOTED = re.compile(r'"[^"]*(""[^"]*)+"')  # a cell of CSV with quotation marks in it
 
 
@@ -323,14 +326,23 @@ def _no_text(pair: WeightedPair, number: int, languages: tuple[str, str]) -> str
     sides = pair[:2]
     if number == 1 and {side.strip().lower() for side in sides} in (*HEADERS, set(languages)):
         return "is a header: remove it, such as with `tail -n +2`"
-    if any(map(has_html, sides)):
+    if any(map(_has_markup, sides)):
         return (
             "has markup: take the text of SGML and XML only, undo Moses' entities with its "
-            "deescape-special-chars.perl, or drop such pairs with `tf-transformer clean`"
+            "deescape-special-chars.perl, or drop such pairs (docs/guides/data.md)"
         )
     if any(map(QUOTED.fullmatch, sides)):
         return "has quotation marks of CSV: write the file with commas, and as .csv"
     return ""
+
+
+def _has_markup(text: str) -> bool:
+    """Whether a text has a tag, such as <br>, or an entity of HTML or XML, such as &amp;."""
+    if "<" in text and TAG.search(text):
+        return True
+    # "R&D;" has no entity.
+    names = ENTITY.findall(text) if "&" in text else []
+    return any(not name or name.lower() in ENTITIES for name in names)
 
 
 def read_pair_windows(

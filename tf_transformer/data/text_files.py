@@ -178,7 +178,7 @@ def parse_columns(
 
 
 def read_tsv(
-    path: str | None, languages: tuple[str, str] = ("", "")
+    path: str, languages: tuple[str, str] = ("", "")
 ) -> Iterator[tuple[str, str, float | None]]:
     """Reads the pairs of a TSV file.
 

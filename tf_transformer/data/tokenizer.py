@@ -116,7 +116,7 @@ class Tokenizer(tf.Module):
         Raises: UserError when there is no text, `vocab_size` is too small for its characters, or
           there is no such rule.
         """
-        learn = _train_unigram if subword_model == "unigram" else train_sentencepiece
+        learn = _train_unigram if subword_model == "unigram" else _train_sentencepiece
         spec = normalizer_spec(normalization)
         model = learn(
             map(normalize_by(spec), sentences),
@@ -278,7 +278,7 @@ class Tokenizer(tf.Module):
         return self._python.normalize(text).replace(BLANK, " ").lstrip(" ")
 
 
-def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
+def _train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
     """Learns a SentencePiece model, and shows the progress.
 
     Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
@@ -311,15 +311,13 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
                 sentence_iterator=sentences(),
                 model_writer=model,
                 vocab_size=vocab_size,
-                **{
-                    "hard_vocab_limit": False,
-                    "input_sentence_size": MAX_SENTENCES,
-                    "max_sentence_length": MAX_SENTENCE_BYTES,
-                    "shuffle_input_sentence": True,
-                    "num_threads": LEARNING_THREADS,
-                    "minloglevel": 2,
-                    **options,
-                },
+                hard_vocab_limit=False,
+                input_sentence_size=MAX_SENTENCES,
+                max_sentence_length=MAX_SENTENCE_BYTES,
+                shuffle_input_sentence=True,
+                num_threads=LEARNING_THREADS,
+                minloglevel=2,
+                **options,
             )
         except RuntimeError as error:
             errors.append(_learning_error(str(error).strip(), vocab_size))
@@ -339,10 +337,10 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
 
 
 def _train_unigram(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
-    """Learns a unigram model from candidates of ours; arguments as of `train_sentencepiece`."""
+    """Learns a unigram model from candidates of ours; arguments as of `_train_sentencepiece`."""
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
         path = os.path.join(folder, "seeds.tsv")
-        model = train_sentencepiece(
+        model = _train_sentencepiece(
             _write_seeds(texts, path), vocab_size, seed_sentencepieces_file=path, **options
         )
     proto = messages.ModelProto.FromString(model)
@@ -431,45 +429,32 @@ def learn_tokenizers(
     """
     if shared:
         specs = [normalizer_spec(rule) for rule in normalization]
-        texts = texts_of(pairs, tags, *map(normalize_by, specs))()
-        return with_normalizers(Tokenizer.learn(texts, vocab_size, tags, subword_model), specs)
-    sources, targets = (texts_of(pairs, tags, *sides) for sides in ((str, None), (None, str)))
+        texts = _texts_of(pairs(), tags, *map(normalize_by, specs))
+        tokenizer = Tokenizer.learn(texts, vocab_size, tags, subword_model)
+        source, target = map(tokenizer.with_normalizer, specs)
+        return source, source if source.model == target.model else target
+    sources, targets = (_texts_of(pairs(), tags, *sides) for sides in ((str, None), (None, str)))
     return (
-        Tokenizer.learn(sources(), vocab_size, tags, subword_model, normalization[0]),
-        Tokenizer.learn(targets(), vocab_size, (), subword_model, normalization[1]),
+        Tokenizer.learn(sources, vocab_size, tags, subword_model, normalization[0]),
+        Tokenizer.learn(targets, vocab_size, (), subword_model, normalization[1]),
     )
 
 
-def texts_of(
-    pairs: Callable[[], Iterable[tuple[str, str]]],
+def _texts_of(
+    pairs: Iterable[tuple[str, str]],
     tags: Sequence[str],
     *functions: Callable[[str], str] | None,
-) -> Callable[[], Iterable[str]]:
-    """Returns a function that gives sources, without tags, and targets.
+) -> Iterator[str]:
+    """Yields sources, without tags, and targets.
 
     Args:
-      pairs: a function that returns an iterator of (source, target) strings.
+      pairs: (source, target) strings.
       tags: which can begin sources.
       *functions: of a source and of a target, such as normalizers; None leaves them out.
     """
-
-    def texts() -> Iterator[str]:
-        for source, target in pairs():
-            sentences = split_tag(source, tags)[1], target
-            yield from (call(text) for call, text in zip(functions, sentences) if call)
-
-    return texts
-
-
-def with_normalizers(
-    tokenizer: Tokenizer, specs: Sequence[messages.NormalizerSpec]
-) -> tuple[Tokenizer, Tokenizer]:
-    """Returns tokenizers of one vocabulary for sources and targets, with the normalizers of each.
-
-    Returns: one object twice where these are the same.
-    """
-    source, target = map(tokenizer.with_normalizer, specs)
-    return source, source if source.model == target.model else target
+    for source, target in pairs:
+        sentences = split_tag(source, tags)[1], target
+        yield from (call(text) for call, text in zip(functions, sentences) if call)
 
 
 def read_vocabularies(vocab_model: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:

@@ -36,7 +36,7 @@ from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
 from tf_transformer.config import (
     NORMALIZATIONS,
-    SAMPLING,
+    SUBWORD_MODELS,
     Config,
     DataConfig,
     DecodeConfig,
@@ -303,7 +303,7 @@ def _read_marian(
         source=source or names.get("source_lang") or DataConfig.source,
         target=target or names.get("target_lang") or DataConfig.target,
         vocab_size=max(tokenizer.vocab_size for tokenizer in tokenizers),
-        subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
+        subword_model=kind if kind in SUBWORD_MODELS else DataConfig.subword_model,
         shared_vocab=tokenizers[0].same_vocabulary(tokenizers[1]),
         **{name: rule for name, rule in rules.items() if rule in NORMALIZATIONS},
         max_length=min(DataConfig.max_length, longest),

@@ -4,9 +4,7 @@ import dataclasses
 import logging
 import os
 
-import numpy as np
-
-from tf_transformer.checkpoints.checkpoint import Adapt, read_state, restore
+from tf_transformer.checkpoints.checkpoint import read_state, restore
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import (
     find,
@@ -16,7 +14,6 @@ from tf_transformer.checkpoints.model_folder import (
 )
 from tf_transformer.config import Config, ModelConfig, TrainConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
-from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import Workers
@@ -75,7 +72,6 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
 
 def load_initial_weights(
     model: Transformer,
-    tokenizers: tuple[Tokenizer, Tokenizer],
     settings: TrainConfig,
     workers: Workers,
 ) -> None:
@@ -83,45 +79,12 @@ def load_initial_weights(
 
     Args:
       model: a built `Transformer`.
-      tokenizers: of source and target. With `extend_vocab` they have more sub-words than those of
-        the initial model.
       settings: a `TrainConfig`.
       workers: the `Workers`.
     Raises: UserError when the checkpoint is damaged.
     """
     if workers.is_chief:
         path = find(find_model_dir(settings.init_from), None)
-        adapt = _row_extension(tokenizers, settings.init_from) if settings.extend_vocab else None
-        restore(path, model, None, adapt)
+        restore(path, model)
         logger.info("starting with the weights of %s", path)
     workers.broadcast_weights(model.weights)
-
-
-def _row_extension(tokenizers: tuple[Tokenizer, Tokenizer], init_from: str) -> Adapt:
-    """Returns the function that gives weights of the initial model the rows of new sub-words.
-
-    The rows of the old sub-words stay. Those of a new one become the mean of the rows of the old
-    ones of which it is made. A tag has none, and keeps its random row.
-
-    Args:
-      tokenizers: of source and target, with more sub-words than those of the initial model.
-      init_from: the initial model.
-    """
-    before = load_tokenizers(find_model_dir(init_from))
-    source, target = map(segment_new_pieces, before, tokenizers)
-
-    def extend(name: str, array: np.ndarray, initial: np.ndarray) -> np.ndarray:
-        shapes = zip(array.shape, initial.shape)
-        differing = [i for i, (old, new) in enumerate(shapes) if old != new]
-        if len(differing) != 1:  # not a matrix of sub-words, or of another model
-            return array
-        (axis,) = differing
-        parts = source if name.startswith("encoder/") else target
-        rows, initial_rows = (np.moveaxis(each, axis, 0) for each in (array, initial))
-        added = initial_rows[len(rows) :]
-        if len(added) != len(parts):
-            return array
-        means = [rows[ids].mean(axis=0) if ids else row for ids, row in zip(parts, added)]
-        return np.moveaxis(np.concatenate([rows, means]), 0, axis)
-
-    return extend

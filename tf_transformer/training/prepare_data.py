@@ -6,7 +6,7 @@ import os
 
 from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.config import MICRO_BATCH_TOKENS, Config
-from tf_transformer.data.batching import Batches, SampledBatches
+from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import (
     EncodedPairs,
@@ -16,7 +16,6 @@ from tf_transformer.data.encoding import (
     shard_folder,
 )
 from tf_transformer.data.mixture import parse_weights, repetitions
-from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
@@ -25,10 +24,6 @@ from tf_transformer.training.run_directory import MAY_CHANGE, RunDirectory, chec
 logger = logging.getLogger(__name__)
 
 OF_A_HOST = {"data", "validation", "logical_devices", "worker_minutes"}  # each worker has its own
-OTHER_LANGUAGE = (
-    "where the vocabulary of --init_from lacks the letters of a language, which are then bytes, "
-    "give --extend_vocab"
-)
 
 
 @dataclasses.dataclass
@@ -78,18 +73,12 @@ class TrainingText:
             self._fit_longest_outputs(encoded, train.decode_length_coverage)
         pairs = EncodedPairs([shard for of_part in encoded for shard in of_part.shards])
         batch_tokens, max_shapes = data.batch_tokens, data.max_shapes
-        alpha = sampling_alpha(data, self.tokenizers) if split == "train" else 0.0
         if split == "validation":  # which XLA does not compile
             max_shapes = 0
             of_replica = train.micro_batch_tokens or MICRO_BATCH_TOKENS
             batch_tokens = min(batch_tokens, self.workers.replicas * of_replica)
         repeated = self._repetitions(parts, encoded)
-        arguments = (pairs, batch_tokens, train.seed, repeated, max_shapes)
-        if alpha:
-            sampler = PairSampler(pairs, self.tokenizers, alpha, train.seed, self.cache)
-            batches: Batches = SampledBatches(*arguments, sampler, train.train_steps)
-        else:
-            batches = Batches(*arguments)
+        batches = Batches(pairs, batch_tokens, train.seed, repeated, max_shapes)
         logger.info(
             f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of "
             f"{len(batches.buckets)} shapes, {batches.non_padding_fraction:.1%} non-padding; "
@@ -132,10 +121,8 @@ class TrainingText:
         Returns: an `EncodedPairs`; the checksum of the chief's.
         """
         text = (corpus, split, self.tokenizers, self.config.data)
-        train = self.config.train
-        advice = OTHER_LANGUAGE if train.init_from and not train.extend_vocab else ""
         folder = os.path.abspath(shard_folder(*text, self.cache))
-        pairs = cached_pairs(*text, self.cache, advice) if self.workers.is_chief else None
+        pairs = cached_pairs(*text, self.cache) if self.workers.is_chief else None
         checksum, chief_folder = self.workers.broadcast([pairs and pairs.checksum, folder])
         if pairs is None and os.path.basename(folder) == os.path.basename(chief_folder):
             pairs = open_shards(chief_folder)
@@ -144,7 +131,7 @@ class TrainingText:
                 f"{self.workers.name} encodes the {split} text itself: it does not share the text "
                 f"and {os.path.dirname(chief_folder)} with the chief"
             )
-            pairs = cached_pairs(*text, self.cache, advice)
+            pairs = cached_pairs(*text, self.cache)
         return pairs, checksum
 
 

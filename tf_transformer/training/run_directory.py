@@ -18,7 +18,6 @@ from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, T
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.normalization import warn_of_changes
 from tf_transformer.data.readers import absolute_path
-from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
@@ -26,7 +25,6 @@ from tf_transformer.data.tokenizer import (
     read_vocabularies,
     save_tokenizers,
 )
-from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
 from tf_transformer.files import atomic_folder, remove_temporary_files, remove_unfinished_folders
 from tf_transformer.training.fine_tuning import initial_vocabulary
@@ -313,28 +311,16 @@ def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenize
             data.subword_model, data.normalization,
         )  # fmt: skip
     else:
-        before = tokenizers = initial_vocabulary(config)
-        if config.train.extend_vocab:
-            tokenizers = extend_tokenizers(
-                before, lambda: corpus.read("train"), config.train.extend_vocab, tags
-            )
-            for old, new in dict(zip(before, tokenizers)).items():
-                logger.info(
-                    f"the vocabulary of {init_from} is extended from {old.vocab_size:,} to "
-                    f"{new.vocab_size:,} sub-words"
-                )
-    source = tokenizers[0]
-    if missing := set(tags) - set(source.tags):
+        tokenizers = initial_vocabulary(config)
+    known = tokenizers[0].tags
+    if missing := set(tags) - set(known):
         advice = "" if init_from else "; spm_train --control_symbols adds tags too"
-        if init_from and source.subword_model == "bpe":
-            advice = "; --extend_vocab adds tags too"
         raise UserError(
             f"the vocabulary of {init_from or data.vocab_model} has no tag "
-            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}"
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(known) or 'none'}"
             f"{advice}"
         )
     parts = (part.read("train") for part in corpus.parts("train"))
     sample = itertools.chain.from_iterable(itertools.islice(part, SAMPLED_PAIRS) for part in parts)
     warn_of_changes([tokenizer.normalizer_spec for tokenizer in tokenizers], sample)
-    sampling_alpha(data, tokenizers)
     return tokenizers

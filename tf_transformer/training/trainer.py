@@ -182,7 +182,7 @@ class Trainer:
         check_tokenizer(tokenizer, [target for _, target in self._bleu_pairs[""]])
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
-            load_initial_weights(self.model, self.tokenizers, self.config.train, workers)
+            load_initial_weights(self.model, self.config.train, workers)
 
     def _build(self) -> None:
         """Builds the model and its update, and describes them in the log."""
@@ -233,7 +233,6 @@ class Trainer:
             return False
         check_same_vocabularies(state, self.tokenizers, self.directory.path)
         check_same_batches(state, self.train_batches.checksum, self.directory.path)
-        self.train_batches.restore(state.get("batches", {}))
         state["progress"].pop("validations_since_best", None)  # of version 0.2
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
@@ -260,7 +259,7 @@ class Trainer:
         self.preemption = PreemptionHandler(second_interrupt)
         end = (self.config.train.train_steps, self._deadline)
         validated = self.progress.validated[0] == self.step
-        with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
+        with contextlib.closing(self.directory):
             log = RunLog(self.directory.path, self.step, validated, end, self.workers.is_chief)
             with contextlib.closing(log), worker_failures(), self.preemption:
                 self._fit_memory()
@@ -392,7 +391,6 @@ class Trainer:
                 result = self.update(inp, tar, tf.zeros([2]), *weights)
                 sums = Sums(*result["sums"].numpy())
                 seconds.append(time.monotonic() - before)
-        self.train_batches.close()
         self.directory.close()
         return (
             f"plan for {self.directory.path}\n{self.plan.describe()}\n"
@@ -524,7 +522,6 @@ class Trainer:
             "loss_scale": self.update.loss_scale.state(),
             "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
             "data": self.train_batches.checksum,
-            "batches": self.train_batches.state(),
             "batch_order": BATCH_ORDER,
         }
 
