@@ -15,7 +15,6 @@ DATA_NAME = $(if $(IS_LOCAL),$(LOCAL_NAME),$(subst /,-,$(DATA)))
 MODEL_DIR ?= models/$(PRESET)-$(DATA_NAME)-$(SOURCE)-$(TARGET)
 SPLIT ?=
 NAME ?= transformer
-SERVER ?= http://127.0.0.1:8501
 EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
 # $(call named,VARIABLE,default): the value that the user gave, or the default.
@@ -45,7 +44,7 @@ serve: export MALLOC_CONF ?= background_thread:true
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks page lab docs docs-serve dist lint format clean
+.PHONY: help install train translate evaluate average export serve plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks page lab docs docs-serve dist lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,9 +103,6 @@ serve: $(STAMP) ## serve the exported model over HTTP with tensorflow_model_serv
 	else \
 	  exec $(RUN) serve --export_dir="$$folder" --name=$(NAME) $(FLAGS); \
 	fi
-
-client: $(STAMP) ## translate lines with a running server, from the terminal, or INPUT=file OUTPUT=file
-	@$(RUN) translate --server='$(SERVER)' --name=$(NAME) $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
 
 plot: $(STAMP) ## plot loss, BLEU, learning rate and speed of a run
 	$(RUN) info --model_dir='$(MODEL_DIR)' --plot='$(MODEL_DIR)/history.png' $(FLAGS)

@@ -3,6 +3,8 @@
 `make test-wheel` runs it. It needs the package index or pip's cache, and some minutes.
 """
 
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -11,6 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 import zipfile
 from itertools import islice
 
@@ -118,16 +122,22 @@ def test_export_and_serve(folder, trained):
     assert_serves(folder, f"--model_dir={trained}")
 
 
+def answer_of(url, data):
+    """The JSON of an answer; None while the server loads its model."""
+    with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url, data) as response:
+        return json.load(response)
+
+
 def assert_serves(folder, *flags, name="transformer"):
-    """A server starts, answers one request of the client, and ends on SIGTERM."""
+    """A server starts, answers one request, and ends on SIGTERM."""
     log = folder / "serve.log"
     with open(log, "w") as file:
         server = start(folder, "serve", "--port=0", *flags, stderr=file)
     try:  # it may export its model first
         found = wait_until(lambda: re.search("listening at (.*)", log.read_text()), seconds=300)
-        client = "translate", f"--server={found[1]}", f"--name={name}"
-        out = run(folder, *client, text="Anna sleeps.\n")
-        assert out.count("\n") == 1
+        url, data = f"{found[1]}/v1/models/{name}:predict", b'{"instances": ["Anna sleeps."]}'
+        answer = wait_until(lambda: answer_of(url, data), seconds=300)
+        assert len(answer["predictions"]) == 1
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
     finally:

@@ -5,16 +5,11 @@ import pytest
 import tensorflow as tf
 from tiny_model import make_model
 
-from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.config import DecodeConfig, GenerationConfig
 from tf_transformer.decoding.inference import search_translations
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 GRAPHS = gpu_kernels.graphs()
-
-
-def copies_of(function, *signature):
-    graph = tf.function(function, input_signature=signature, autograph=False)
-    return gpu_kernels.copies_to_host(graph.get_concrete_function())
 
 
 @pytest.mark.parametrize(
@@ -35,15 +30,12 @@ def test_searches(name):
     check_search(gpu_kernels.copies_to_host(GRAPHS[name]()))
 
 
-def test_controls_and_constraints_copy_nothing_more():
+def test_logits_processors_copy_nothing_more():
     model, decode = make_model(), DecodeConfig()
-    controls = ControlConfig(no_repeat_ngram_size=3, repetition_penalty=2.0, diverse_groups=2)
+    generation = GenerationConfig(no_repeat_ngram_size=3, repetition_penalty=2.0, min_length=2)
 
-    def controlled(inp):
-        return search_translations(model, inp, decode, controls=controls)
+    def search(inp):
+        return search_translations(model, inp, decode, generation=generation)
 
-    def constrained(inp, phrases):
-        return search_translations(model, inp, decode, phrases=phrases)
-
-    check_search(copies_of(controlled, IDS))
-    check_search(copies_of(constrained, IDS, tf.TensorSpec([None, None, None], tf.int32)))
+    graph = tf.function(search, input_signature=[IDS], autograph=False)
+    check_search(gpu_kernels.copies_to_host(graph.get_concrete_function()))

@@ -20,7 +20,6 @@ import pytest
 import urllib3
 from serving.fake_models import SECONDS, wait_until
 
-from tf_transformer.cli.main import main
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
 pytestmark = pytest.mark.slow
@@ -234,14 +233,6 @@ def test_the_log_has_the_request_id_and_the_name_but_no_key(door, servers):
     wait_until(lambda: ids[0] in servers.log.read_text())
     written = (door.folder / "access.log").read_text() + (door.folder / "error.log").read_text()
     assert not any(secret in written for secret in ("secret", *KEYS.values()))
-
-
-def test_the_command_translate(door, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("SSL_CERT_FILE", door.trust)
-    (tmp_path / "in.txt").write_text("Anna sleeps.\n")
-    server = f"--server=https://anna:{KEYS['anna']}@localhost:{door.port}"
-    assert main(["translate", server, f"--input={tmp_path}/in.txt"]) == 0
-    assert capsys.readouterr().out == "Anna schläft.\n"
 
 
 def test_a_burst(open_door):

@@ -395,23 +395,17 @@ class SamplingConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ControlConfig(Settings):
-    """Changes of the probabilities during a search or sampling; not in `Config`."""
+class GenerationConfig(Settings):
+    """Generation settings: changes of the probabilities of the next token; not in `Config`."""
 
     no_repeat_ngram_size: int = setting(0, "no n sub-words in a row occur twice; 0: no limit")
     repetition_penalty: float = setting(
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
     )
     min_length: int = setting(0, "fewest sub-words of a translation; 1: none is empty")
-    diverse_groups: int = setting(
-        1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
-    )
-    diversity_strength: float = setting(
-        0.5, "by how much a log-probability falls for each earlier group that took the sub-word"
-    )
 
 
-NO_CONTROLS = ControlConfig()
+DEFAULT_GENERATION = GenerationConfig()
 
 
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.

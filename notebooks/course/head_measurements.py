@@ -10,7 +10,7 @@ import tensorflow as tf
 from pocket.grammar import DETERMINERS
 from pocket.lexicon import ADJECTIVES, NOUNS
 
-from tf_transformer.decoding.inference import forced_decoding, forced_log_probs
+from tf_transformer.decoding.inference import target_log_probs, teacher_forcing
 
 _NOUNS = [noun for kind in NOUNS.values() for noun in kind]
 # The forms of an English noun -> the forms of the German noun that translates it.
@@ -57,7 +57,7 @@ def attention_of(translator, pairs):
     for first in range(0, len(pairs), 50):
         inp, tar = encode(translator, pairs[first : first + 50])
         model = translator.model
-        batch = model.encoder.attention_weights(inp) | forced_decoding(model, inp, tar)[1]
+        batch = model.encoder.attention_weights(inp) | teacher_forcing(model, inp, tar)[1]
         batch = {name: weights.numpy() for name, weights in batch.items()}
         for i, (source, target) in enumerate(zip(inp, tar)):
             source, target = source[source > 0], target[target > 0]
@@ -164,4 +164,4 @@ def uniform_weights(block):
 def loss_of(model, inp, tar):
     """Mean of -ln p over the sub-words of the references, in nats."""
     real = tf.cast(tar > 0, tf.float32)
-    return float(-tf.reduce_sum(forced_log_probs(model, inp, tar) * real) / tf.reduce_sum(real))
+    return float(-tf.reduce_sum(target_log_probs(model, inp, tar) * real) / tf.reduce_sum(real))

@@ -108,6 +108,16 @@ def test_pairs_are_the_translations_of_translate(run, translate, tmp_path):
     assert "line 4" in err  # which is too long
 
 
+def test_an_ensemble_of_a_model_and_itself(run, succeed, model_dir, translate, lines):
+    pair = f"--model_dir={model_dir},{model_dir}"
+    command = *translate, lines, "--extra_decode_length=12"
+    assert run(*command, pair) == run(*command)
+    # The translations of the first model alone are kept.
+    out, _ = succeed("evaluate", pair, "--max_pairs=2", "--beam_size=1", "--metrics=bleu")
+    assert "BLEU" in out
+    assert list((model_dir / "evaluation").glob("ensemble.*"))
+
+
 def test_translate_interactively(succeed, model_dir, monkeypatch, translator):
     monkeypatch.setattr(sys, "stdin", io.StringIO("Anna sleeps.\n" + "long " * 500 + "\n"))
     for stream in (sys.stdin, sys.stdout):

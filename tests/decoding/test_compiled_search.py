@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_model import make_model, sentences
 
-from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.config import DecodeConfig, GenerationConfig
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.decoding.ensemble import Ensemble
 from tf_transformer.decoding.inference import search_translations
@@ -19,20 +19,18 @@ LONG_PREFIX = {  # longer than the outputs of these sources may be
     "inp": sentences(3, 4),
     "prefix": np.array([range(5, 20), [8, *[0] * 14], [0] * 15]),
 }
-PHRASES = {"inp": INP, "phrases": np.array([[[5, 6], [9, 0]], [[7, 0], [0, 0]], [[0, 0], [0, 0]]])}
-CONTROLS = {"controls": ControlConfig(repetition_penalty=1.5, no_repeat_ngram_size=2, min_length=9)}
-GROUPS = {"controls": ControlConfig(diverse_groups=2)}
+GENERATION = {
+    "generation": GenerationConfig(repetition_penalty=1.5, no_repeat_ngram_size=2, min_length=9)
+}
 CASES = {  # models, beam size, hypotheses, arrays, other options
     "beam": (1, 4, 1, {"inp": INP}, {}),
     "greedy": (1, 1, 1, {"inp": INP}, {}),
     "greedy, long": (1, 1, 1, {"inp": LONG_INP}, {}),
     "beam, long": (1, 4, 1, {"inp": LONG_INP}, {}),
-    "greedy, prefix": (1, 1, 1, PREFIX, CONTROLS),
-    "beam, prefix": (1, 4, 4, PREFIX, CONTROLS),
+    "greedy, prefix": (1, 1, 1, PREFIX, GENERATION),
+    "beam, prefix": (1, 4, 4, PREFIX, GENERATION),
     "greedy, long prefix": (1, 1, 1, LONG_PREFIX, {}),
-    "beam, long prefix": (1, 4, 4, LONG_PREFIX, CONTROLS),
-    "groups": (1, 4, 4, PREFIX, GROUPS),
-    "phrases": (1, 4, 2, PHRASES, {}),
+    "beam, long prefix": (1, 4, 4, LONG_PREFIX, GENERATION),
     "ensemble": (2, 3, 3, {"inp": INP}, {}),
 }
 FIRST, *OTHERS = CASES

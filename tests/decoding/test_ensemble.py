@@ -9,9 +9,9 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.ensemble import Ensemble, average_logits
 from tf_transformer.decoding.inference import (
     alternative_translations,
-    forced_logits,
     sample_translations,
     search_translations,
+    target_logits,
 )
 from tf_transformer.decoding.scores import length_penalty
 from tf_transformer.decoding.translator import Translator
@@ -96,7 +96,7 @@ def test_the_mean_is_that_of_the_probabilities_by_hand(models):
     logits = average_logits([tf.constant([0.0, -1000.0]), tf.constant([0.0, -1000.0])])
     np.testing.assert_allclose(logits, [0.0, -1000.0])
     assert average_logits([logits]) is logits
-    p = tf.nn.softmax(forced_logits(Ensemble(models), INP[:1], INP[:1])[0])
+    p = tf.nn.softmax(target_logits(Ensemble(models), INP[:1], INP[:1])[0])
     inp = INP[0].numpy()
     np.testing.assert_allclose(p, mean_probabilities(models, inp, inp), atol=1e-6)
 

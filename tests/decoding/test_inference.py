@@ -1,4 +1,4 @@
-"""Search and forced decoding of a model agree; outputs are valid text of one line."""
+"""Search and teacher forcing of a model agree; outputs are valid text of one line."""
 
 import dataclasses
 
@@ -11,9 +11,9 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.inference import (
     alternative_translations,
     detokenize,
-    forced_log_probs,
     max_output_lengths,
     search_translations,
+    target_log_probs,
 )
 from tf_transformer.decoding.translator import Replicas
 from tf_transformer.special_tokens import PAD, START
@@ -64,7 +64,7 @@ def test_learned_positions_in_bfloat16():
     wide = {each.name for each in low.weights if each.dtype == "float32"}
     assert wide == {"pos_encoding", "gamma", "beta"}
     low.set_weights(high.get_weights())
-    p, q = (tf.exp(forced_log_probs(model, inp, inp)) for model in (low, high))
+    p, q = (tf.exp(target_log_probs(model, inp, inp)) for model in (low, high))
     np.testing.assert_allclose(p, q, atol=0.05)
 
 

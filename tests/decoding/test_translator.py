@@ -33,7 +33,7 @@ def test_strings_and_lists(translator):
 
 
 def test_targets_are_not_rewritten(translator):
-    """Scores, prefixes and constraints take the characters that NFKC would replace."""
+    """Scores and prefixes take the characters that NFKC would replace."""
     source, written = "Anna sleeps.", "9 m² … ½，"
     changed = unicodedata.normalize("NFKC", written)
     first, second = translator.score([(source, written), (source, changed)])
@@ -43,8 +43,6 @@ def test_targets_are_not_rewritten(translator):
     assert narrow == wide
     ((prefixed, _),) = translator.n_best([source], 1, target_prefixes=[written])[0]
     assert prefixed.startswith(written)
-    ((constrained, _),) = translator.n_best([source], 1, constraints=[[written]])[0]
-    assert written in constrained
 
 
 def test_n_best(translator):
@@ -134,8 +132,8 @@ def test_prefixes(pocket):
         best, score = hypotheses[0]
         alone = pocket.n_best([text], 4, target_prefixes=[prefix])
         assert alone[0][0] == (best, pytest.approx(score, abs=1e-4))
-        (forced,) = pocket.score([(text, best)])
-        assert score == pytest.approx(forced.normalized, abs=1e-3)
+        (scored,) = pocket.score([(text, best)])
+        assert score == pytest.approx(scored.normalized, abs=1e-3)
     for (best, score), text in zip([row[0] for row in free[:3]], texts):
         words = best.split(" ")
         parts = [" ".join(words[:number]) for number in range(1, len(words) + 1)]
@@ -155,12 +153,9 @@ def test_a_prefix_that_is_too_long(translator):
     assert results == [translator.n_best(texts[:1], 1)[0], [("", float("-inf"))]]
 
 
-@pytest.mark.parametrize(
-    "options", [{"target_prefixes": ["a " * 40]}, {"constraints": [["a " * 40]]}], ids=list
-)
-def test_prefixes_and_phrases_have_room_beside_the_extra_length(model_dir, options):
+def test_prefixes_have_room_beside_the_extra_length(model_dir):
     short = Translator.load(str(model_dir), extra_decode_length=1)
-    ((text, _),) = short.n_best(["Anna sleeps."], 1, **options)[0]
+    ((text, _),) = short.n_best(["Anna sleeps."], 1, target_prefixes=["a " * 40])[0]
     assert "a " * 39 + "a" in text
 
 
@@ -173,7 +168,6 @@ def test_lengths_and_the_longest_outputs(model_dir):
         "beam": short.n_best(texts, 2),
         "samples": short.sample(texts, 2),
         "prefixes": short.n_best(texts, 2, target_prefixes=["a", "", ""]),
-        "phrases": short.n_best(texts, 2, constraints=[["a"], [], []]),
     }
     for name, (anna, blank, dog) in found.items():
         assert [(each.length, each.truncated) for each in blank] == [(0, False)], name

@@ -18,7 +18,7 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import initial_settings, load_config
-from tf_transformer.decoding.inference import forced_decoding, forced_log_probs
+from tf_transformer.decoding.inference import target_log_probs, teacher_forcing
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
@@ -55,11 +55,11 @@ def test_ids_and_logits(imported):
         tar = target.encode([pair["target"]]).to_tensor()
         assert [ORDER[token] for token in inp[0].numpy()] == pair["source_ids"]
         assert [ORDER[token] for token in tar[0].numpy()] == pair["target_ids"]
-        logits = forced_decoding(model, inp, tar)[0].numpy()[0]
+        logits = teacher_forcing(model, inp, tar)[0].numpy()[0]
         expected = np.array(pair["logits"])[: len(logits)]
         np.testing.assert_allclose(logits[:, columns], expected, rtol=0, atol=1e-4)
         # The start token, which Marian does not have, has no probability.
-        log_probs = forced_log_probs(model, inp, tar).numpy()[0]
+        log_probs = target_log_probs(model, inp, tar).numpy()[0]
         log_sums = np.log(np.exp(expected).sum(axis=1))
         tokens = pair["target_ids"]
         found = expected[np.arange(len(tokens)), tokens] - log_sums

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from tf_transformer.config import ControlConfig, SamplingConfig
+from tf_transformer.config import GenerationConfig, SamplingConfig
 from tf_transformer.decoding.translator import Translator
 
 TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat."]
@@ -71,8 +71,8 @@ def test_minimum_length(call, model_dir):
     found = call("translate_with_options", text=TEXTS, n_best=[4], min_length=lengths)
     samples = call("sample", text=TEXTS, min_length=lengths)
     for i, length in enumerate(lengths):
-        controls = ControlConfig(min_length=length)
-        alone = Translator.load(str(model_dir), None, controls).n_best(TEXTS[i : i + 1], 4)[0]
+        generation = GenerationConfig(min_length=length)
+        alone = Translator.load(str(model_dir), None, generation).n_best(TEXTS[i : i + 1], 4)[0]
         assert decoded(found["translations"][i, : len(alone)]) == [text for text, _ in alone]
         assert found["truncated"][i, : len(alone)].tolist() == [each.truncated for each in alone]
         words = decoded(samples["translation"])[i]
@@ -100,8 +100,8 @@ def test_alternatives(call, model_dir, min_length):
     prefixes = ["", "Der alte", "", "Hund"]
     options = {"min_length": [min_length], "target_prefix": prefixes}
     found = call("alternatives", text=TEXTS, **options)
-    controls = ControlConfig(min_length=min_length)
-    greedy = Translator.load(str(model_dir), None, controls, beam_size=1)
+    generation = GenerationConfig(min_length=min_length)
+    greedy = Translator.load(str(model_dir), None, generation, beam_size=1)
     greedy = greedy.n_best(TEXTS, 1, target_prefixes=prefixes)
     for i, text in enumerate(TEXTS):
         translations, probabilities = decoded(found["translations"][i]), found["probabilities"][i]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.decoding.inference import forced_log_probs
+from tf_transformer.decoding.inference import target_log_probs
 from tf_transformer.export.signatures import TextFunctions
 
 TOO_LONG = "long words " * 200
@@ -74,7 +74,7 @@ def test_scores_equal_the_log_probabilities_of_the_model(call, translator):
     source, target = "Anna sleeps.", "Anna schläft."
     inp = translator.source.encode([source]).to_tensor()
     tar = translator.target.encode([target]).to_tensor()
-    expected = forced_log_probs(translator.model, inp, tar)[0]
+    expected = target_log_probs(translator.model, inp, tar)[0]
     result = call("score", source=[source, "x", "x", ""], target=[target, TOO_LONG, "", ""])
     log_probs, tokens = result["token_log_probabilities"], result["tokens"]
     n = len(expected)

@@ -14,7 +14,7 @@ import pytest
 
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.data.pocket import read_pairs
-from tf_transformer.decoding.inference import forced_decoding
+from tf_transformer.decoding.inference import teacher_forcing
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.export.huggingface import export_huggingface
 from tf_transformer.special_tokens import PAD
@@ -38,7 +38,7 @@ def assert_equal_ids_and_logits(model_dir, expected, sources, targets):
     inp, tar = source.encode(sources).to_tensor(), target.encode(targets).to_tensor()
     np.testing.assert_array_equal(inp, expected["inp"])
     np.testing.assert_array_equal(tar, expected["tar"])
-    logits = forced_decoding(model, inp, tar)[0].numpy()
+    logits = teacher_forcing(model, inp, tar)[0].numpy()
     is_token = tar.numpy() != PAD
     np.testing.assert_allclose(logits[is_token], expected["logits"][is_token], rtol=0, atol=1e-4)
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import find
-from tf_transformer.config import ControlConfig
+from tf_transformer.config import GenerationConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.decoding.inference import detokenize
@@ -86,7 +86,7 @@ def test_the_shortest_and_longest_outputs(model_dir, tmp_path, beam_size, shorte
     folder, decode = str(tmp_path / "1"), {"beam_size": beam_size, "extra_decode_length": extra}
     write_ctranslate2_folder(str(model_dir), folder, **decode)
     texts = ["Anna sleeps.", "The old man reads a book.", "a", "b c d e f g h i j k"]
-    live = Translator.load(str(model_dir), None, ControlConfig(min_length=shortest), **decode)
+    live = Translator.load(str(model_dir), None, GenerationConfig(min_length=shortest), **decode)
     found = CTranslate2Translator(folder, min_length=shortest).n_best(texts, 1)
     for (each,), (expected,) in zip(found, live.n_best(texts, 1)):
         assert (each[0], each.length, each.truncated) == (

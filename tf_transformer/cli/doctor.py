@@ -112,9 +112,7 @@ def devices() -> None:
     if has_nvidia_device() and not gpus:
         _show("warning", f"training uses the CPU: {_missing_gpu()}")
     if missing := missing_machine_code(gpus):
-        _show(
-            "warning", f"{missing}: train and translate work without XLA (docs/guides/devices.md)"
-        )
+        _show("warning", f"{missing}: training works, without XLA (docs/guides/devices.md)")
     check_products(gpus)
     _show("precision", f"--precision=auto means {choose_precision('auto', gpus)}")
 

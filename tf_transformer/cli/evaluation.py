@@ -19,7 +19,6 @@ from tf_transformer.cli.command import (
     Flag,
     command,
     given,
-    is_for,
     model_flags,
     one_of,
     search_flags,
@@ -29,7 +28,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
-from tf_transformer.config import TREES, ComputeConfig, ControlConfig, DataConfig, DecodeConfig
+from tf_transformer.config import TREES, ComputeConfig, DataConfig, DecodeConfig, GenerationConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
     absolute_path,
@@ -76,7 +75,7 @@ def _flags() -> list[Flag]:
             "in which evaluate wrote them",
         ),
         *search_flags(),
-        *settings_flags(ControlConfig, SEARCH_GROUP),
+        *settings_flags(GenerationConfig, SEARCH_GROUP),
         *settings_flags(ComputeConfig, SEARCH_GROUP),
     ]  # fmt: skip
 
@@ -89,8 +88,7 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
     from tf_transformer.evaluation.metrics import parse_metrics
 
-    is_for(values, "diverse_groups", "diversity_strength")
-    searching = given(values, (DecodeConfig, ControlConfig, ComputeConfig))
+    searching = given(values, (DecodeConfig, GenerationConfig, ComputeConfig))
     one_of(values, "translations", "checkpoint", "output", *searching)
     for name in ("data", "split", "references"):
         one_of(values, "test_set", name)

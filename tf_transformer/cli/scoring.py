@@ -32,7 +32,7 @@ from tf_transformer.cli.translation import (
 from tf_transformer.data.readers import PAIR_FORMATS, read_pair_windows, split_paths
 from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
 from tf_transformer.data.text_files import read_lines
-from tf_transformer.decoding.extras import reranking
+from tf_transformer.decoding import reranking
 from tf_transformer.decoding.text_batches import format_alignment, format_length
 from tf_transformer.errors import UserError
 

@@ -28,11 +28,17 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.serving import ctranslate2_translator, engine_flags, uses_ctranslate2
 from tf_transformer.cli.terminal import open_output, start_tensorflow
-from tf_transformer.config import TREES, ComputeConfig, ControlConfig, DecodeConfig, SamplingConfig
+from tf_transformer.config import (
+    TREES,
+    ComputeConfig,
+    DecodeConfig,
+    GenerationConfig,
+    SamplingConfig,
+)
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.data.tags import TagWarnings, add_tag, check_tag, split_tag
 from tf_transformer.data.text_files import read_two_file_windows, read_windows
-from tf_transformer.decoding.extras.reranking import mean_utilities
+from tf_transformer.decoding.reranking import mean_utilities
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.text_batches import (
     SplitLines,
@@ -49,10 +55,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
-Line = tuple[str, str]  # with its prefix or its constraints, "" for none
+Line = tuple[str, str]  # with the beginning of its translation, "" for none
 Hypotheses = list[Translation]  # of a line, best first
-# Lines, the number of the first one and a function that shows progress -> their translations.
-Translate = Callable[[Sequence[Line], int, "Progress | None"], list[Hypotheses]]
 
 N_BEST_FLAG = Flag(
     "n_best", int,
@@ -63,19 +67,13 @@ SKIP_FLAG = Flag(
     "skip_long_lines", bool,
     "go on after a line that is too long for the model, with a warning and no result", False,
 )  # fmt: skip
-# The flags that can be given with --server.
-SERVER_FLAGS = (
-    "server", "name", "input", "output", "skip_long_lines", "verbose", "quiet", "debug",
-)  # fmt: skip
 # Flags that cannot be given together: the first of a row with one of the others.
 EXCLUSIVE = (
-    ("split_sentences", "target_prefix", "constraints", "sampling", "mbr", "pairs"),
-    ("pairs", "target_prefix", "constraints", "print_scores", "print_length", "print_alignment"),
-    ("split_sentences", "print_alignment"),
-    ("constraints", "target_prefix", "sampling"),
+    ("split_sentences", "target_prefix", "sampling", "mbr", "pairs", "print_alignment"),
+    ("pairs", "target_prefix", "print_scores", "print_length", "print_alignment"),
     ("sampling", "beam_size"),  # sampling has no beam
 )
-TENSORFLOW_ONLY = ("target_prefix", "constraints", "sampling", "print_alignment")
+TENSORFLOW_ONLY = ("target_prefix", "sampling", "print_alignment")
 
 
 def load_translator(
@@ -100,11 +98,11 @@ def load_translator(
 
     from tf_transformer.decoding.translator import Translator
 
-    controls = ControlConfig(**given(values, (ControlConfig,)))
+    generation = GenerationConfig(**given(values, (GenerationConfig,)))
     options = given(values, (ComputeConfig, DecodeConfig))
     gpus = [gpu.name for gpu in tf.config.list_logical_devices("GPU")]
     with tf.distribute.MirroredStrategy(gpus).scope() if gpus[1:] else contextlib.nullcontext():
-        translator = Translator.load(model_dir, checkpoint, controls, **options)
+        translator = Translator.load(model_dir, checkpoint, generation, **options)
     if tag := values[tag_name].value if tag_name in values else None:
         check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_name)
     return translator
@@ -156,8 +154,6 @@ def _flags() -> list[Flag]:
     return [
         *model_flags(optional=True),
         *engine_flags(),
-        Flag("server", str, "URL of a server that translates, such as http://127.0.0.1:8501"),
-        Flag("name", str, "--server: the model's name in its URLs", "transformer"),
         *file_flags("file of lines to translate, plain, .gz, .bz2 or .xz", "translations"),
         tag_flag(),
         N_BEST_FLAG,
@@ -167,11 +163,6 @@ def _flags() -> list[Flag]:
         Flag(
             "target_prefix", str,
             "file with the beginning of each translation, complete words; an empty line for none",
-        ),
-        Flag(
-            "constraints", str,
-            "file with the phrases that each translation must contain, separated by tabs; an empty "
-            "line for none",
         ),
         Flag("sampling", bool, "draw --n_best translations from the model's distribution", False),
         *settings_flags(SamplingConfig, note="--sampling: "),
@@ -190,50 +181,40 @@ def _flags() -> list[Flag]:
         Flag("mbr_samples", int, "--mbr --sampling: candidates of each line", 32, minimum=2),
         SKIP_FLAG,
         *search_flags(),
-        *settings_flags(ControlConfig, SEARCH_GROUP),
+        *settings_flags(GenerationConfig, SEARCH_GROUP),
         *settings_flags(ComputeConfig, SEARCH_GROUP),
     ]  # fmt: skip
 
 
-@command("translate", "translate lines of text with a trained model, or with a server", _flags)
+@command("translate", "translate lines of text with a trained model", _flags)
 def translate(values: flags.FlagValues) -> None:
     """Translates the lines of the input, or those that the user types."""
     _check_combination(values)
-    files = values.input or values.output or values.target_prefix or values.constraints
+    files = values.input or values.output or values.target_prefix
     interactive = not files and sys.stdin.isatty() and sys.stdout.isatty()
-    extra = None
-    if values.server:
-        translate_lines = _with_server(values)
-    else:
-        model_dir = values.model_dir or model_folder.default_model()
-        translate_lines, extra = _with_model(values, model_dir)
+    translator = LineTranslator(values)
     if interactive:
-        _translate_interactively(values, translate_lines, extra)
+        _translate_interactively(values, translator)
         return
-    tags = set()  # of the lines, which are no text
-    if values.pairs:
-        model_dir = first_model_dir(values.model_dir)
-        tags = set(model_folder.load_config(model_dir).data.tag.split(","))
-
     truncated: list[int] = []  # the line of each of these translations
 
     def format_window(window: list[Line], first_line: int, progress: Progress) -> Iterator[str]:
-        results = translate_lines(window, first_line, progress)
+        results = translator(window, first_line, progress)
         for number, ((line, _), hypotheses) in enumerate(zip(window, results), first_line):
             truncated.extend(number for each in hypotheses if each.truncated)
             for each in hypotheses:
                 if not values.pairs:
                     yield _format(values, each, str(number))
                 elif each[0].strip():
-                    columns = each[0], split_tag(line, tags)[1]
+                    columns = each[0], split_tag(line, translator.training_tags)[1]
                     yield "\t".join(column.replace("\t", " ").strip() for column in columns)
 
-    if second := values.target_prefix or values.constraints:
-        windows: Iterable[list[Line]] = read_two_file_windows(values.input, second)
+    if values.target_prefix:
+        windows: Iterable[list[Line]] = read_two_file_windows(values.input, values.target_prefix)
     else:
         windows = ([(line, "") for line in window] for window in read_windows(values.input))
     write_results(values, windows, format_window)
-    warn_of_truncated(truncated, extra)
+    warn_of_truncated(truncated, translator.extra_decode_length)
 
 
 def print_flags() -> list[Flag]:
@@ -265,126 +246,128 @@ def _format(values: flags.FlagValues, translation: Translation, line: str = "") 
 
 def _check_combination(values: flags.FlagValues) -> None:
     """Raises: UserError for flags of translate that cannot be given together."""
-    present = [name for name in values if values[name].present]
-    without_effect = set(present) - set(SERVER_FLAGS)
-    if values.server and without_effect:
-        raise UserError(
-            f"--{min(without_effect)} has no effect with --server, whose export has its own "
-            "settings: leave out one of them"
-        )
-    is_for(values, "server", "name")
     for row in EXCLUSIVE:
         one_of(values, *row)
     if values.n_best > 1:
         one_of(values, "n_best", "split_sentences", "pairs")
-    if values.diverse_groups not in (None, 1):
-        one_of(values, "diverse_groups", "constraints", "sampling")
-    is_for(values, "diverse_groups", "diversity_strength")
-    is_for(values, "sampling", "temperature", "top_k", "top_p", "seed", "mbr_samples")
+    is_for(values, "sampling", *given(values, (SamplingConfig,)), "seed", "mbr_samples")
     is_for(values, "mbr", "mbr_samples", "bleu_tokenizer")
     if values.pairs and not values.model_dir:
         raise UserError("--model_dir is missing: --pairs needs a model of the other direction")
-    for name in (*TENSORFLOW_ONLY, *given(values, (ControlConfig, ComputeConfig))):
+    for name in (*TENSORFLOW_ONLY, *given(values, (GenerationConfig, ComputeConfig))):
         if values[name].value and name != "min_length" and uses_ctranslate2(values):
             raise UserError(f"--{name} is for --engine=tensorflow")
 
 
-def _with_server(values: flags.FlagValues) -> Translate:
-    """Returns a function that translates with --server.
+class LineTranslator:
+    """Translates windows of lines as the flags of translate say.
 
-    It waits and tries again for about five minutes while the server is busy or away.
+    Args:
+      values: the flags.
+    Raises: UserError.
+
+    Attributes:
+      extra_decode_length: of the search.
+      training_tags: the tags that sources of the training text begin with.
     """
-    from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
 
-    client = RestClient(values.server, values.name, ATTEMPTS)
+    def __init__(self, values: flags.FlagValues) -> None:
+        model_dir = values.model_dir or model_folder.default_model()
+        translator: Any  # of one of the two engines
+        if uses_ctranslate2(values):
+            translator, data = ctranslate2_translator(values, model_dir)
+        else:
+            translator = load_translator(values, model_dir, values.checkpoint)
+            if values.print_alignment:
+                check_single(translator)
+            config = model_folder.load_config(first_model_dir(model_dir))
+            data = {**vars(config.data), "bleu_tokenizer": config.train.bleu_tokenizer}
+        self.extra_decode_length = translator.decode.extra_decode_length
+        tags = data.get("tag", "")
+        self.training_tags = set(tags.split(","))
+        self._values, self._translator = values, translator
+        self._languages = data["source"], data["target"]
+        self._tag_warnings = TagWarnings(translator.tags, tags)
+        self._skip_long = values.skip_long_lines or values.pairs
+        self._number = values.n_best  # translations of each line, or candidates
+        if values.mbr:
+            from tf_transformer.evaluation.metrics import sentence_scorer
 
-    def translate(
-        lines: Sequence[Line], first_line: int, progress: Progress | None
+            candidates = values.mbr_samples if values.sampling else translator.decode.beam_size
+            self._number = max(values.n_best, candidates)
+            tokenizer = values.bleu_tokenizer or data.get("bleu_tokenizer", "auto")
+            self._utility_of = sentence_scorer(values.mbr, data["target"], tokenizer)
+
+    def __call__(
+        self, lines: Sequence[Line], first_line: int = 1, progress: Progress | None = None
     ) -> list[Hypotheses]:
-        results = []
-        translations = translate_lines(client, [text for text, _ in lines], first_line)
-        for number, each in enumerate(translations, first_line):
-            if not is_possible(each[1]):
-                message = f"line {number} is too long for the model or the server: split the line"
-                if not values.skip_long_lines:
-                    raise UserError(message)
-                logger.warning("%s; its translation is empty", message)
-            results.append([each])
-            if progress:
-                progress(1)
-        return results
+        """Translates lines.
 
-    return translate
-
-
-def _with_model(values: flags.FlagValues, model_dir: str) -> tuple[Translate, int]:
-    """Returns a function that translates with a model, and its `extra_decode_length`."""
-    translator: Any  # one of the two engines
-    if uses_ctranslate2(values):
-        translator, data = ctranslate2_translator(values, model_dir)
-    else:
-        translator = load_translator(values, model_dir, values.checkpoint)
-        if values.print_alignment:
-            check_single(translator)
-        config = model_folder.load_config(first_model_dir(model_dir))
-        data = {**vars(config.data), "bleu_tokenizer": config.train.bleu_tokenizer}
-    source, target = data["source"], data["target"]
-    tag_warnings = TagWarnings(translator.tags, data.get("tag", ""))
-    number = values.n_best
-    if values.mbr:
-        candidates = values.mbr_samples if values.sampling else translator.decode.beam_size
-        number = max(number, candidates)
-        from tf_transformer.evaluation.metrics import sentence_scorer
-
-        tokenizer = values.bleu_tokenizer or data.get("bleu_tokenizer", "auto")
-        utility_of = sentence_scorer(values.mbr, target, tokenizer)
-    sampling = SamplingConfig(**given(values, (SamplingConfig,)))
-    skip_long = values.skip_long_lines or values.pairs
-
-    def translate(
-        lines: Sequence[Line], first_line: int, progress: Progress | None
-    ) -> list[Hypotheses]:
-        texts, seconds = [text for text, _ in lines], [second for _, second in lines]
+        Args:
+          lines: the lines.
+          first_line: the number of the first one.
+          progress: a function that shows progress.
+        Returns: the translations of each line.
+        """
+        values, translator = self._values, self._translator
+        texts, prefixes = [text for text, _ in lines], [prefix for _, prefix in lines]
         numbers = list(range(first_line, first_line + len(lines)))
         if values.split_sentences:
-            split = SplitLines(texts, source, target, translator.tags)
-            texts, numbers = split.sentences, [numbers[index] for index in split.line_indices]
-        texts = [add_tag(values.tag, text) for text in texts]
-        tag_warnings.check(texts, numbers)
-        arguments = progress, numbers, skip_long
+            return self._translate_sentences(texts, numbers, progress)
+        texts = self._tagged(texts, numbers)
+        others = progress, numbers, self._skip_long
         if values.sampling:
-            results = translator.sample(texts, number, sampling, values.seed, *arguments, seconds)
+            sampling = SamplingConfig(**given(values, (SamplingConfig,)))
+            drawn = self._number, sampling, values.seed
+            results = translator.sample(texts, *drawn, *others, prefixes)
         elif values.target_prefix:
-            results = translator.n_best(texts, number, *arguments, seconds)
-        elif values.constraints:
-            phrases = [line.split("\t") if line.strip() else [] for line in seconds]
-            results = translator.n_best(texts, number, *arguments, constraints=phrases)
+            results = translator.n_best(texts, self._number, *others, prefixes)
         else:
-            results = translator.n_best(texts, number, *arguments)
-        if values.split_sentences:
-            results = [[pair] for pair in split.join([best[0] for best in results])]
-        if values.mbr:  # the scores are utilities, except -inf for a line that is too long
-            for index, pairs in enumerate(results):
-                possible = [each for each in pairs if is_possible(each[1])]
-                found = {each[0]: each for each in possible}
-                ranked = mean_utilities([text for text, _ in possible], utility_of)
-                results[index] = [
-                    Translation(pair, found[pair[0]].length, found[pair[0]].truncated)
-                    for pair in ranked[: values.n_best]
-                ] or pairs
+            results = translator.n_best(texts, self._number, *others)
+        if values.mbr:
+            results = [self._rank(candidates) for candidates in results]
         if values.print_alignment:
-            flat = [(text, each) for text, best in zip(texts, results) for each in best]
-            alignments = translator.align([(text, each[0]) for text, each in flat])
-            for (_, each), alignment in zip(flat, alignments):
-                each.alignment = alignment
+            self._align(texts, results)
         return results
 
-    return translate, translator.decode.extra_decode_length
+    def _tagged(self, texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
+        """Texts with the tag of --tag; `numbers` are those of their lines, for warnings."""
+        tagged = [add_tag(self._values.tag, text) for text in texts]
+        self._tag_warnings.check(tagged, numbers)
+        return tagged
+
+    def _translate_sentences(
+        self, lines: Sequence[str], numbers: Sequence[int], progress: Progress | None
+    ) -> list[Hypotheses]:
+        """The translation of each line, of --split_sentences."""
+        split = SplitLines(lines, *self._languages, self._translator.tags)
+        numbers = [numbers[index] for index in split.line_indices]
+        sentences = self._tagged(split.sentences, numbers)
+        results = self._translator.n_best(sentences, 1, progress, numbers, self._skip_long)
+        return [[line] for line in split.join([best for (best,) in results])]
+
+    def _rank(self, candidates: Hypotheses) -> Hypotheses:
+        """The best candidates of a line by --mbr, with their utilities as scores.
+
+        A line that is too long keeps its empty translation.
+        """
+        possible = [each for each in candidates if is_possible(each[1])]
+        found = {each[0]: each for each in possible}
+        ranked = mean_utilities([text for text, _ in possible], self._utility_of)
+        return [
+            Translation(pair, found[pair[0]].length, found[pair[0]].truncated)
+            for pair in ranked[: self._values.n_best]
+        ] or candidates
+
+    def _align(self, texts: Sequence[str], results: Sequence[Hypotheses]) -> None:
+        """Gives the translations their alignments, of --print_alignment."""
+        flat = [(text, each) for text, best in zip(texts, results) for each in best]
+        alignments = self._translator.align([(text, each[0]) for text, each in flat])
+        for (_, each), alignment in zip(flat, alignments):
+            each.alignment = alignment
 
 
-def _translate_interactively(
-    values: flags.FlagValues, translate_lines: Translate, extra: int | None
-) -> None:
+def _translate_interactively(values: flags.FlagValues, translator: LineTranslator) -> None:
     """Translates each line that the user types, until Ctrl-D."""
     while True:
         try:
@@ -393,9 +376,10 @@ def _translate_interactively(
             print()
             return
         try:
-            (translations,) = translate_lines([(line, "")], 1, None)
+            (translations,) = translator([(line, "")])
             print(*(_format(values, each) for each in translations), sep="\n")
-            warn_of_truncated([1 for each in translations if each.truncated], extra)
+            truncated = [1 for each in translations if each.truncated]
+            warn_of_truncated(truncated, translator.extra_decode_length)
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
 

@@ -189,13 +189,6 @@ class Tokenizer(tf.Module):
         spec = self.normalizer_spec
         return self.with_normalizer(spec).model == other.with_normalizer(spec).model
 
-    @functools.cached_property
-    def without_initial_blank(self) -> "Tokenizer":
-        """A tokenizer of the same vocabulary that puts no blank before a text."""
-        spec = self.normalizer_spec
-        spec.add_dummy_prefix = False
-        return self.with_normalizer(spec)
-
     def encode(self, texts: list[str] | tf.Tensor) -> tf.RaggedTensor:
         """Encodes text; also runs in a graph.
 

@@ -23,7 +23,7 @@ those of the whole output.
 the host. Only the position is int32, since the host runs the loop (`benchmarks/gpu_kernels.py`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
-C candidates, n hypotheses wanted, L longest output, P longest prefix.
+n hypotheses wanted, L longest output, P longest prefix.
 """
 
 import functools
@@ -102,14 +102,6 @@ class Beam(NamedTuple):
     finished_scores: tf.Tensor  # float32 [B, K], best first
     done: tf.Tensor  # bool [B]
     state: Any  # of the step function, [B, ...]
-
-
-class Candidates(NamedTuple):
-    """Hypotheses that are one token longer, best first."""
-
-    log_probs: tf.Tensor  # float32 [B, C]
-    beam_indices: tf.Tensor  # int64 [B, C], the hypothesis that each continues
-    tokens: tf.Tensor  # int64 [B, C], the last one
 
 
 def greedy_search(problem: SearchProblem) -> SearchResult:
@@ -304,67 +296,49 @@ def extend_beam(log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:
     Returns: the next `Beam`, with the old state of the step function.
     """
     beam_size, vocab_size = log_probs.shape[1:]
+    is_next_position = _is_next_position(beam)  # (L + 1)
+
     # The 2K best continuations. At most K of them end here, so they contain the K best that do not.
     log_probs += beam.alive_log_probs[:, :, tf.newaxis]  # (B, K, V)
     log_probs = tf.reshape(log_probs, [-1, beam_size * vocab_size])
     log_probs, best = tf.math.top_k(log_probs, 2 * beam_size)  # (B, 2K)
     best = tf.cast(best, tf.int64)
-    candidates = Candidates(log_probs, best // vocab_size, best % vocab_size)
+    beam_indices, tokens = best // vocab_size, best % vocab_size  # (B, 2K)
 
-    ends = candidates.tokens == END  # (B, 2K)
+    # Finished: the K best of the old ones, and of the K best continuations that end now, which are
+    # an alive hypothesis and the end token. Those of a sentence that is done stay.
+    ends = tokens == END  # (B, 2K)
     is_among_best = tf.constant([True] * beam_size + [False] * beam_size)  # (2K)
-    alive = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
-    alive_log_probs, chosen = tf.math.top_k(alive, beam_size)  # (B, K)
-    of_chosen = (tf.gather(part, chosen, batch_dims=1) for part in candidates[1:])  # (B, K)
-    return next_beam(
-        beam, candidates, ends & is_among_best, Candidates(alive_log_probs, *of_chosen), n_best
-    )
-
-
-def next_beam(
-    beam: Beam, candidates: Candidates, ends: tf.Tensor, alive: Candidates, n_best: int
-) -> Beam:
-    """The beam of the next step: its finished and alive hypotheses, and which sentences are done.
-
-    Args:
-      candidates: C `Candidates`, some of which end.
-      ends: bool `[B, C]`, whether a candidate finishes, if it is possible.
-      alive: the K `Candidates` that stay alive.
-      n_best: as for `beam_search`.
-    Returns: the next `Beam`, with the old state of the step function.
-    """
-    is_next_position = _is_next_position(beam)  # (L + 1)
-
-    # Finished: the K best of the old ones, and of those that end now, which are an alive hypothesis
-    # and the end token. Those of a sentence that is done stay.
-    beam_size = beam.alive_ids.shape[1]
-    ends &= is_possible(candidates.log_probs) & ~beam.done[:, tf.newaxis]
-    scores = tf.where(ends, _scores(candidates.log_probs, beam), NEGATIVE_INFINITY)  # (B, C)
-    scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, K + C)
+    finishes = ends & is_among_best & is_possible(log_probs) & ~beam.done[:, tf.newaxis]
+    scores = tf.where(finishes, _scores(log_probs, beam), NEGATIVE_INFINITY)  # (B, 2K)
+    scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, 3K)
     scores, best = tf.math.top_k(scores, beam_size)  # (B, K)
     old = tf.zeros_like(beam.beam_indices) + tf.range(beam_size, dtype=tf.int64)  # (B, K)
-    source = tf.concat([old, beam_size + candidates.beam_indices], axis=1)  # (B, K + C)
+    source = tf.concat([old, beam_size + beam_indices], axis=1)  # (B, 3K)
     source = tf.gather(source, best, batch_dims=1)  # (B, K)
     ids = tf.concat([beam.finished_ids, beam.alive_ids], axis=1)  # (B, 2K, L + 1)
     ids = tf.gather(ids, source, batch_dims=1)  # (B, K, L + 1)
     ends_here = (source >= beam_size)[:, :, tf.newaxis] & is_next_position  # (B, K, L + 1)
     finished_ids = tf.where(ends_here, tf.constant(END, tf.int64), ids)
 
-    # Alive: those that a token is appended to.
-    prefixes = tf.gather(beam.alive_ids, alive.beam_indices, batch_dims=1)  # (B, K, L + 1)
-    alive_ids = tf.where(is_next_position, alive.tokens[:, :, tf.newaxis], prefixes)
+    # Alive: the K best that do not end.
+    log_probs = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
+    log_probs, chosen = tf.math.top_k(log_probs, beam_size)  # (B, K)
+    beam_indices, tokens = (tf.gather(x, chosen, batch_dims=1) for x in (beam_indices, tokens))
+    prefixes = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, K, L + 1)
+    alive_ids = tf.where(is_next_position, tokens[:, :, tf.newaxis], prefixes)
 
     # Done: where no better hypothesis can come.
     largest_penalty = length_penalty(tf.cast(beam.max_lengths, tf.float32), beam.alpha)  # (B)
-    best_to_come = alive.log_probs[:, 0] / largest_penalty  # (B)
+    best_to_come = log_probs[:, 0] / largest_penalty  # (B)
     done = beam.done | (best_to_come <= scores[:, n_best - 1]) | _is_last_token(beam)
     if beam_size == 1:
         done |= is_possible(scores[:, 0])
     return beam._replace(
         t=beam.t + 1,
         alive_ids=alive_ids,
-        alive_log_probs=alive.log_probs,
-        beam_indices=alive.beam_indices,
+        alive_log_probs=log_probs,
+        beam_indices=beam_indices,
         finished_ids=finished_ids,
         finished_scores=scores,
         done=done,
@@ -372,7 +346,7 @@ def next_beam(
 
 
 def _scores(log_probs: tf.Tensor, beam: Beam) -> tf.Tensor:
-    """The scores of hypotheses `[B, C]` that end with the next token."""
+    """The scores of hypotheses that end with the next token; both `[B, hypotheses]`."""
     length = tf.cast(beam.t + 1, tf.float32)
     return log_probs / length_penalty(length, beam.alpha)[:, tf.newaxis]
 

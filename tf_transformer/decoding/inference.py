@@ -1,4 +1,4 @@
-"""Search and forced decoding of a batch with a model, in or out of a graph; ids to text.
+"""Search and teacher forcing of a batch with a model, in or out of a graph; ids to text.
 
 `Translator` and the exported model share these functions.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig
+from tf_transformer.config import DEFAULT_GENERATION, DecodeConfig, GenerationConfig
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import (
@@ -25,8 +25,6 @@ from tf_transformer.decoding.ensemble import (
     members,
     single_model,
 )
-from tf_transformer.decoding.extras.constraints import constrained_beam_search
-from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
 from tf_transformer.decoding.logits_processors import PROCESSORS, make_processors
 from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
@@ -40,8 +38,7 @@ def search_translations(
     decode: DecodeConfig,
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
-    controls: ControlConfig = NO_CONTROLS,
-    phrases: tf.Tensor | None = None,
+    generation: GenerationConfig = DEFAULT_GENERATION,
     length_penalty: tf.Tensor | None = None,
     max_decode_length: tf.Tensor | None = None,
     for_xla: bool = False,
@@ -56,9 +53,7 @@ def search_translations(
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
-      controls: a `ControlConfig`.
-      phrases: int32 `[B, P, M]`, as for `constrained_beam_search`, without a prefix and groups; at
-        most `model.pe_target` - 1 ids of each sentence.
+      generation: a `GenerationConfig`.
       length_penalty: float32 `[B]`, for each sentence instead of that of `decode`.
       max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
         which can only be shorter than those of `decode`; 0 for no own limit.
@@ -68,21 +63,13 @@ def search_translations(
     Returns: a `SearchResult`.
     """
     beam_size = decode.beam_size
-    processors = make_processors(controls, **values)
-    # The longest outputs have room for the prefix, and so for phrases.
-    forced = prefix if phrases is None else tf.reshape(phrases, [tf.shape(phrases)[0], -1])
-    limits = forced, max_decode_length, for_xla
+    processors = make_processors(generation, **values)
+    limits = prefix, max_decode_length, for_xla
     problem = _search_problem(model, inp, decode, beam_size, processors, *limits)
     if length_penalty is not None:
         problem = problem._replace(alpha=length_penalty)
-    if phrases is not None:
-        problem = problem._replace(prefix=None)
-        return constrained_beam_search(problem, phrases, beam_size, n_best)
     if beam_size == 1:
         return greedy_search(problem)
-    if controls.diverse_groups > 1:
-        groups = controls.diverse_groups, controls.diversity_strength
-        return diverse_beam_search(problem, beam_size, *groups, n_best)
     return beam_search(problem, beam_size, n_best)
 
 
@@ -103,14 +90,14 @@ def alternative_translations(
       model, inp, decode: as for `search_translations`; the beam size has no effect.
       number: n, at most V - 3.
       prefix: as for `search_translations`, but at most `model.pe_target` - 2 ids.
-      min_length: fewest tokens without the end token, as of `ControlConfig`; or int32 `[B]`.
+      min_length: fewest tokens without the end token, as of `GenerationConfig`; or int32 `[B]`.
     Returns: ids, scores and `truncated` as in a `SearchResult`, of whole translations, the one with
       the most probable next token first; the probabilities of the token after the prefix, float32
       `[B, n]`.
     """
     position = _count(prefix)  # (B), of the next token
     prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)  # (B, P + 1)
-    logits = tf.gather(forced_logits(model, inp, prefix), position, batch_dims=1)  # (B, V)
+    logits = tf.gather(target_logits(model, inp, prefix), position, batch_dims=1)  # (B, V)
     p = tf.nn.softmax(tf.cast(logits, tf.float32))  # (B, V)
     vocabulary = tf.range(p.shape[-1])
     impossible = (vocabulary == PAD) | (vocabulary == START)  # (V)
@@ -122,7 +109,7 @@ def alternative_translations(
     tokens = tokens[:, :, tf.newaxis]  # (B, n, 1)
     prefixes = tf.where(is_next[:, tf.newaxis], tokens, prefix[:, tf.newaxis])  # (B, n, P + 1)
     prefixes = tf.reshape(prefixes, [-1, tf.shape(prefix)[1]])  # (B * n, P + 1)
-    processors = make_processors(NO_CONTROLS, min_length=min_length)
+    processors = make_processors(DEFAULT_GENERATION, min_length=min_length)
     problem = _search_problem(model, inp, decode, 1, processors)
     max_lengths = tf.maximum(problem.max_lengths, position + 2)  # room for these prefixes and END
     problem = problem._replace(max_lengths=max_lengths).repeat(number)
@@ -139,13 +126,13 @@ def sample_translations(
     seeds: tf.Tensor,
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
-    controls: ControlConfig = NO_CONTROLS,
+    generation: GenerationConfig = DEFAULT_GENERATION,
     max_decode_length: tf.Tensor | None = None,
     **sampling: Any,
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
-    The other arguments are those of `search_translations`; beam size and groups have no effect.
+    The other arguments are those of `search_translations`; the beam size has no effect.
 
     Args:
       seeds: as for `sample`.
@@ -155,7 +142,7 @@ def sample_translations(
     Returns: a `SearchResult`, in the order of drawing.
     """
     values = {name: sampling.pop(name) for name in PROCESSORS if name in sampling}
-    processors = make_processors(controls, **values)
+    processors = make_processors(generation, **values)
     problem = _search_problem(model, inp, decode, 1, processors, prefix, max_decode_length)
     return sample(problem, seeds, n_best, **sampling)
 
@@ -200,10 +187,10 @@ def max_output_lengths(model: Model, input_lengths: tf.Tensor, decode: DecodeCon
     return tf.minimum(input_lengths + extra, model.pe_target)
 
 
-def forced_decoding(
+def teacher_forcing(
     model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Runs the model on sources and given targets (teacher forcing).
+    """Runs the model on sources and given targets.
 
     Args:
       model: a built `Transformer`.
@@ -220,9 +207,9 @@ def cross_attention(model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor) -> 
     """The decoder's attention over the source, `[B, L, H, T, S]`: of each layer and head.
 
     Row t is where the model attends when it predicts target token t; the arguments are those of
-    `forced_decoding`.
+    `teacher_forcing`.
     """
-    _, weights = forced_decoding(model, inp, tar_real)
+    _, weights = teacher_forcing(model, inp, tar_real)
     layers = range(1, model.decoder.num_layers + 1)
     return tf.stack([weights[f"decoder_layer{i}_block2"] for i in layers], axis=1)
 
@@ -231,7 +218,7 @@ def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor
     """The source token with the most attention of each target token, int64 `[B, T]`; -1 for none.
 
     It is the one with the largest mean of all heads of all layers; the end token of the source
-    stands for none. The arguments are those of `forced_decoding`.
+    stands for none. The arguments are those of `teacher_forcing`.
     """
     weights = cross_attention(single_model(model), inp, tar_real)  # (B, L, H, T, S)
     best = tf.argmax(tf.reduce_mean(weights, axis=[1, 2]), axis=-1)  # (B, T)
@@ -239,17 +226,17 @@ def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor
     return tf.where(is_end, tf.constant(-1, tf.int64), best)
 
 
-def forced_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
-    """The logits of `forced_decoding`, also of an `Ensemble`: `[B, T, V]`."""
-    return average_logits([forced_decoding(each, inp, tar_real)[0] for each in members(model)])
+def target_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+    """The logits of `teacher_forcing`, also of an `Ensemble`: `[B, T, V]`."""
+    return average_logits([teacher_forcing(each, inp, tar_real)[0] for each in members(model)])
 
 
-def forced_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+def target_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
 
-    The arguments are those of `forced_logits`.
+    The arguments are those of `target_logits`.
     """
-    logits = tf.cast(forced_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
+    logits = tf.cast(target_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
     return tf.where(tar_real != PAD, -losses, 0.0)
 

@@ -8,7 +8,7 @@ Each takes
 - the value of its setting, a number or a tensor `[B, 1, 1]`.
 
 It returns the log-probabilities with which the search continues. They are not divided by their sum
-again. A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`.
+again. A new one is a function here, its line in `PROCESSORS`, and a setting of `GenerationConfig`.
 
 Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
 N tokens to change.
@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tf_transformer.config import NO_CONTROLS, ControlConfig
+from tf_transformer.config import DEFAULT_GENERATION, GenerationConfig
 from tf_transformer.decoding.beam_search import LogitsProcessor
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.special_tokens import END, PAD
@@ -38,7 +38,7 @@ def penalize_repetition(
       penalty: more than 1 makes these tokens less probable, less than 1 more probable.
     """
     penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, L + 1)
-    return replace_tokens(log_probs, ids, penalized)
+    return _replace_tokens(log_probs, ids, penalized)
 
 
 def exclude_repeated_ngrams(
@@ -61,7 +61,7 @@ def exclude_repeated_ngrams(
         last = tf.maximum(t - (size - 2) + i, 0)
         repeats &= ids[:, :, i : i + number] == ids[:, :, last, tf.newaxis]  # (B, K, N)
     excluded = tf.where(repeats, followers, tf.constant(PAD, tf.int64))  # PAD is impossible anyway
-    return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
+    return _replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
 
 
 def require_length(
@@ -75,10 +75,10 @@ def require_length(
     end, padding = tf.constant(END, tf.int64), tf.constant(PAD, tf.int64)
     excluded = tf.where(t < length, end, padding)  # PAD is impossible anyway
     excluded = tf.broadcast_to(excluded, [*tf.unstack(tf.shape(ids)[:2]), 1])  # (B, K, 1)
-    return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
+    return _replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
 
 
-def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+def _replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Replaces the log-probabilities `[B, K, V]` of tokens `[B, K, N]` by values `[B, K, N]`.
 
     A token that occurs several times has the same value each time.
@@ -92,8 +92,8 @@ def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -
     return tf.reshape(flat, shape)
 
 
-# The settings of `ControlConfig` -> the processor. In this order they are applied; with the default
-# of its setting, a processor is off.
+# The settings of `GenerationConfig` -> the processor. In this order they are applied; with the
+# default of its setting, a processor is off.
 PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
     "repetition_penalty": penalize_repetition,
     "no_repeat_ngram_size": exclude_repeated_ngrams,
@@ -101,17 +101,17 @@ PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
 }
 
 
-def make_processors(controls: ControlConfig, **values: tf.Tensor) -> list[LogitsProcessor]:
+def make_processors(generation: GenerationConfig, **values: tf.Tensor) -> list[LogitsProcessor]:
     """Returns the logits processors that are not off.
 
     Args:
-      controls: a `ControlConfig`.
-      **values: settings as tensors `[B]`, a value for each sentence instead of that of `controls`.
+      generation: a `GenerationConfig`.
+      **values: settings as tensors `[B]`, a value for each sentence, which replace these.
     """
     return [
-        _with_value(function, values.get(name, getattr(controls, name)))
+        _with_value(function, values.get(name, getattr(generation, name)))
         for name, function in PROCESSORS.items()
-        if name in values or getattr(controls, name) != getattr(NO_CONTROLS, name)
+        if name in values or getattr(generation, name) != getattr(DEFAULT_GENERATION, name)
     ]
 
 

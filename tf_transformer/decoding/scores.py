@@ -1,7 +1,6 @@
 """Scores of hypotheses: the length penalty, and the score that stands for "impossible".
 
-This module does not import TensorFlow, which clients of a server do not need. Its functions take
-numbers, arrays and tensors.
+This module does not import TensorFlow: its functions take numbers, arrays and tensors.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import re
-from collections.abc import Container, Iterator, Sequence, Sized
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,21 +59,18 @@ def format_alignment(alignment: Sequence[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in alignment)
 
 
-def warn_of_truncated(lines: Sequence[int], extra: int | None) -> None:
+def warn_of_truncated(lines: Sequence[int], extra: int) -> None:
     """Warns of translations that have reached the longest output, if there are any.
 
     Args:
       lines: the line number of each of them.
-      extra: the setting `extra_decode_length`; None where a server has it.
+      extra: the setting `extra_decode_length`.
     """
     if lines:
-        limit, advice = "", "export the model with"
-        if extra is not None:
-            limit, advice = f", {extra:,} sub-words more than the source", "give"
         logger.warning(
-            f"translations that are cut off at the longest output{limit}: {len(lines):,}, the "
-            f"first in line {lines[0]:,}: unless they only repeat themselves, {advice} a larger "
-            "--extra_decode_length"
+            f"translations that are cut off at the longest output, {extra:,} sub-words more than "
+            f"the source: {len(lines):,}, the first in line {lines[0]:,}: unless they only repeat "
+            "themselves, give a larger --extra_decode_length"
         )
 
 
@@ -110,15 +107,15 @@ def check_n_best(number: int, beam_size: int) -> None:
 
 
 def find_long(
-    rows: Sequence[Sized],
+    rows: Sequence[Sequence],
     positions: int,
     line_numbers: Sequence[int],
     skip_long: bool,
     what: str = "",
 ) -> set[int]:
-    """Finds the texts with more sub-words than the model has positions.
+    """Finds the texts, or their prefixes, with more sub-words than the model has positions.
 
-    `what` begins the size in messages where it is not that of the text, such as "a prefix of ".
+    `what` begins the size in messages where it is not that of the text: "a prefix of ".
 
     Raises: UserError for the first one, unless `skip_long`.
     """

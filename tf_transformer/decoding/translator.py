@@ -1,6 +1,5 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -10,18 +9,18 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
-from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
+from tf_transformer.config import DEFAULT_GENERATION, DecodeConfig, GenerationConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.decoding.ensemble import Model, load_models, members, single_model
-from tf_transformer.decoding.extras.constraints import encode_phrases, pad_phrases
 from tf_transformer.decoding.inference import (
     align_tokens,
     detokenize,
-    forced_decoding,
-    forced_log_probs,
     max_output_lengths,
     sample_translations,
     search_translations,
+    target_log_probs,
+    teacher_forcing,
 )
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
@@ -39,6 +38,7 @@ from tf_transformer.errors import UserError
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Texts = TypeVar("Texts", str, list[str])
+Rows = list[list[int]]  # integers of each text, such as its ids
 
 
 class Replicas:
@@ -95,7 +95,7 @@ class Replicas:
 
 
 class PairScore(NamedTuple):
-    """The probability of a translation, of forced decoding."""
+    """The probability of a given translation."""
 
     log_prob: float  # in nats, the sum over the sub-words; -inf for a text that is too long
     normalized: float  # divided by the length penalty, like the scores of the search
@@ -111,13 +111,11 @@ class Translator:
       model: a built `Transformer`, or an `Ensemble`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
-      controls: a `ControlConfig`, of `n_best` and of a call; also of `sample`, which has no groups.
-      jit_compile: whether XLA compiles the searches of `n_best` without constraints, each for a few
-        shapes of batches: "on", "off", or "auto": where TensorFlow has a GPU.
+      generation: a `GenerationConfig`, of searches and samples.
+      jit_compile: whether XLA compiles the searches of `n_best`, each for a few shapes of batches:
+        "on", "off", or "auto": where TensorFlow has a GPU.
 
     All devices of the strategy in whose scope the model was built decode parts of each batch.
-
-    Raises: UserError for groups into which the beam cannot be divided.
     """
 
     def __init__(
@@ -125,17 +123,12 @@ class Translator:
         model: Model,
         tokenizers: tuple[Tokenizer, Tokenizer],
         decode: DecodeConfig,
-        controls: ControlConfig = NO_CONTROLS,
+        generation: GenerationConfig = DEFAULT_GENERATION,
         jit_compile: str = "auto",
     ) -> None:
-        if decode.beam_size % controls.diverse_groups:
-            raise UserError(
-                f"{controls.diverse_groups} groups of a beam of {decode.beam_size}: give a divisor "
-                "of --beam_size as --diverse_groups"
-            )
         self.model = model
         self.decode = decode
-        self.controls = controls
+        self.generation = generation
         self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
         self.tags = self.source.tags  # of the source vocabulary, with their ids
         self._replicas = Replicas(model)
@@ -147,7 +140,7 @@ class Translator:
         cls,
         model_dir: str = DEFAULT_MODEL,
         checkpoint: str | None = None,
-        controls: ControlConfig = NO_CONTROLS,
+        generation: GenerationConfig = DEFAULT_GENERATION,
         precision: str = "float32",
         jit_compile: str = "auto",
         **decode: object,
@@ -159,13 +152,13 @@ class Translator:
             such as "pocket-en-de"; or several, separated by commas.
           checkpoint: "averaged", "best", "latest", or a path; None for the first of these that
             exists. Several, separated by commas, are an ensemble too: see `model_list`.
-          controls, jit_compile: as for `Translator`.
+          generation, jit_compile: as for `Translator`.
           precision: as for `build_model`.
           **decode: fields of `DecodeConfig` to change, such as `beam_size=1`.
         Raises: UserError for no model, a damaged one, or models of different vocabularies.
         """
         model, tokenizers, config = load_models(model_dir, checkpoint, precision)
-        return cls(model, tokenizers, config.replace(**decode).decode, controls, jit_compile)
+        return cls(model, tokenizers, config.replace(**decode).decode, generation, jit_compile)
 
     def __call__(self, text: Texts) -> Texts:
         """Translates a string, or a list of strings. Blank text stays empty."""
@@ -181,7 +174,6 @@ class Translator:
         line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
         target_prefixes: Sequence[str] | None = None,
-        constraints: Sequence[Sequence[str]] | None = None,
     ) -> list[list[Translation]]:
         """Translates texts, with several translations of each, best first.
 
@@ -195,31 +187,18 @@ class Translator:
           target_prefixes: for each text the beginning of its translations, "" where they are free;
             None for all free. It ends with a complete word: the model can only append sub-words to
             those of the prefix, and those of an incomplete word are often others.
-          constraints: for each text the phrases that its translations must contain, an empty list
-            where they are free; not together with prefixes or diverse groups.
         Returns: a list; for each text `number` pairs (translation, score), of type `Translation`,
           or fewer where the search found fewer. A translation is one line: a blank replaces each
           line separator that the model writes. The score is the log-probability in nats divided by
           the length penalty. Blank text gives `[("", 0.0)]`.
-        Raises: UserError for a text, a prefix or constraints with too many sub-words, unless
-          `skip_long`; for a number above the beam size; or for another number of prefixes than
-          texts.
+        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
+          number above the beam size; or for another number of prefixes than texts.
         """
         check_n_best(number, self.decode.beam_size)
-        if constraints and (target_prefixes or self.controls.diverse_groups > 1):
-            raise UserError("constraints and prefixes or diverse groups: give one of them")
         lines = line_numbers or range(1, len(texts) + 1)
-        columns: dict[str, list] = {}
-        long: set[int] = set()
-        if constraints is not None:
-            columns["phrases"] = encode_phrases(self.target, constraints, lines)
-            ids: list[list[int]] = [sum(phrases, []) for phrases in columns["phrases"]]
-            long = find_long(ids, self.model.pe_target - 1, lines, skip_long, "constraints of ")
-        of_texts = texts, lines, skip_long, target_prefixes, progress
-        rows_per_text = self.decode.beam_size
-        return self._decode(
-            search_translations, *of_texts, rows_per_text, columns, long, n_best=number
-        )
+        rows = self._encode(texts, target_prefixes, lines, skip_long)
+        options = {"n_best": number, "for_xla": self._jit_compile}
+        return self._decode(search_translations, rows, self.decode.beam_size, progress, **options)
 
     def sample(
         self,
@@ -246,34 +225,22 @@ class Translator:
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
         lines = line_numbers or range(1, len(texts) + 1)
-        columns = {"seeds": [[seed, line] for line in lines]}
-        of_texts = texts, lines, skip_long, target_prefixes, progress
-        options = dataclasses.asdict(sampling or SamplingConfig())
-        return self._decode(
-            sample_translations, *of_texts, number, columns, set(), n_best=number, **options
-        )
+        rows = self._encode(texts, target_prefixes, lines, skip_long)
+        rows["seeds"] = [[seed, line] for line in lines]
+        options = {"n_best": number, **vars(sampling or SamplingConfig())}
+        return self._decode(sample_translations, rows, number, progress, **options)
 
-    def _decode(
+    def _encode(
         self,
-        function: Callable[..., tuple],
         texts: Sequence[str],
+        target_prefixes: Sequence[str] | None,
         line_numbers: Sequence[int],
         skip_long: bool,
-        target_prefixes: Sequence[str] | None,
-        progress: Progress | None,
-        rows_per_text: int,
-        columns: dict[str, list],
-        long: set[int],
-        **options: Any,
-    ) -> list[list[Translation]]:
-        """Decodes texts by a function of `decoding.inference` that returns a `SearchResult`.
+    ) -> dict[str, Rows]:
+        """Encodes what a search takes; the arguments are those of `n_best`.
 
-        The other arguments and the result are those of `n_best`.
-
-        Args:
-          function, columns, **options: as for `_run`; columns without texts and prefixes.
-          rows_per_text: hypotheses of each text that are computed at the same time.
-          long: the indices of texts that cannot be decoded.
+        Returns: by the names of its arguments, the ids of each text and of its prefix. A text has
+          no ids where it, or its prefix, is too long.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
@@ -281,18 +248,34 @@ class Translator:
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
         prefixes = prefixes or [[] for _ in sources]
         limit = self.model.pe_target - 1
-        long |= find_long(sources, self.model.pe_input, line_numbers, skip_long)
+        long = find_long(sources, self.model.pe_input, line_numbers, skip_long)
         long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of ")
-        none = Translation(("", float("-inf")))
-        results = [[none if i in long else Translation(("", 0.0))] for i in range(len(sources))]
-        lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
-        columns = {"inp": sources, "prefix": prefixes, **columns}
-        options |= {"decode": self.decode, "controls": self.controls}
-        if self._jit_compile and function is search_translations and "phrases" not in columns:
-            options["for_xla"] = True
+        return {"inp": [[] if i in long else x for i, x in enumerate(sources)], "prefix": prefixes}
+
+    def _decode(
+        self,
+        search: Callable[..., SearchResult],
+        rows: dict[str, Rows],
+        rows_per_text: int,
+        progress: Progress | None,
+        **options: Any,
+    ) -> list[list[Translation]]:
+        """Translates encoded texts.
+
+        Args:
+          search: a function of `decoding.inference`, which is given the settings and the options.
+          rows: of `_encode`, and for each text what else the search takes.
+          rows_per_text: hypotheses of each text that are computed at the same time.
+          progress: as for `n_best`.
+        Returns: as `n_best`.
+        """
+        impossible = Translation(("", float("-inf")))
+        results = [[Translation(("", 0.0)) if row else impossible] for row in rows["inp"]]
+        lengths = {i: len(row) for i, row in enumerate(rows["inp"]) if len(row) > 1}  # not blank
         batch_tokens = self.decode.decode_batch_tokens // rows_per_text
+        options |= {"decode": self.decode, "generation": self.generation}
         for batch, (ids, scores, counts, truncated) in self._run(
-            function, columns, lengths, batch_tokens, progress, **options
+            search, rows, lengths, batch_tokens, progress, **options
         ):
             found = detokenize(self.target, ids.reshape(scores.size, ids.shape[2])).numpy()
             for i, *row in zip(batch, found.reshape(scores.shape), scores, counts, truncated):
@@ -300,8 +283,48 @@ class Translator:
                     Translation((text.decode("utf-8"), float(score)), int(count) - 1, bool(cut))
                     for text, score, count, cut in zip(*row)
                     if is_possible(score)
-                ] or [none]  # where logits are not finite
+                ] or [impossible]  # where logits are not finite
         return results
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        rows: dict[str, Rows],
+        lengths: dict[int, int],
+        batch_tokens: int,
+        progress: Progress | None,
+        **options: Any,
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Calls a function of `decoding.inference` for batches of texts, on all replicas.
+
+        With `for_xla`, XLA has few shapes to compile: the longest text of a batch counts as that of
+        `padded_length`, and the last text is repeated until the batch is full.
+
+        Args:
+          function, **options: as for `Replicas.run`.
+          rows: its arrays, by name: integers of each text.
+          lengths, batch_tokens: as for `length_batches`; of one replica.
+          progress: as for `n_best`.
+        Yields: the indices of the texts of a batch, and the result, which may have further rows.
+        """
+        number, for_xla = self._replicas.number, options.get("for_xla", False)
+        limits = {"inp": self.model.pe_input, "prefix": self.model.pe_target - 1}
+        if for_xla:  # texts of one padded length stay in the order of their own
+            order = sorted(lengths, key=lambda i: -lengths[i])
+            lengths = {i: padded_length(lengths[i], limits["inp"]) for i in order}
+        for batch in length_batches(lengths, batch_tokens * number):
+            full = batch_tokens * number // lengths[batch[0]] if for_xla else 0
+            size = math.ceil(max(full, len(batch)) / number) * number
+            padded = batch + batch[-1:] * (size - len(batch))
+            arrays = {}
+            for name, of_texts in rows.items():
+                longest = max(len(of_texts[i]) for i in padded)
+                length = padded_length(longest, limits[name]) if for_xla else longest
+                arrays[name] = pad([of_texts[i] for i in padded], length)
+            for i, result in enumerate(self._replicas.run(function, arrays, **options)):
+                yield batch[i::number], result
+            if progress:
+                progress(len(batch))
 
     def score(
         self,
@@ -310,7 +333,7 @@ class Translator:
         first_line: int = 1,
         skip_long: bool = False,
     ) -> list[PairScore]:
-        """Computes the probability of given translations by forced decoding.
+        """Computes the probability of given translations by teacher forcing.
 
         For a translation of the search whose sub-words are those that `Tokenizer.encode` chooses,
         `normalized` is the search's score.
@@ -332,9 +355,9 @@ class Translator:
             i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
         }
 
-        columns = {"inp": sources, "tar_real": targets}
-        for batch, rows in self._run(forced_log_probs, columns, lengths, SCORED_TOKENS, progress):
-            for i, row in zip(batch, rows):
+        rows = {"inp": sources, "tar_real": targets}
+        for batch, found in self._run(target_log_probs, rows, lengths, SCORED_TOKENS, progress):
+            for i, row in zip(batch, found):
                 token_log_probs = row[: len(targets[i])]
                 total = float(np.sum(token_log_probs, dtype=np.float64))
                 normalized = total / length_penalty(len(targets[i]), self.decode.length_penalty)
@@ -371,9 +394,9 @@ class Translator:
             if size[0] <= self.model.pe_input and size[1] <= self.model.pe_target and min(size) > 1
         }
         results: list[list[tuple[int, int]]] = [[] for _ in pairs]
-        columns = {"inp": sources, "tar_real": targets}
-        for batch, rows in self._run(align_tokens, columns, lengths, SCORED_TOKENS, progress):
-            for i, row in zip(batch, rows):
+        rows = {"inp": sources, "tar_real": targets}
+        for batch, found in self._run(align_tokens, rows, lengths, SCORED_TOKENS, progress):
+            for i, row in zip(batch, found):
                 source = ["" if x in self.tags else x for x in self.source.pieces(sources[i])]
                 words = word_indices(source), word_indices(self.target.pieces(targets[i]))
                 linked = enumerate(row[: len(targets[i]) - 1])
@@ -397,48 +420,7 @@ class Translator:
         inp = self.source.encode([text]).to_tensor()  # (1, S)
         tar = self.target.encode([translation]).to_tensor()  # (1, T)
         model = single_model(self.model)
-        _, weights = forced_decoding(model, inp, tar)
+        _, weights = teacher_forcing(model, inp, tar)
         weights = {**model.encoder.attention_weights(inp), **weights}
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
-
-    def _run(
-        self,
-        function: Callable[..., Any],
-        columns: dict[str, list],
-        lengths: dict[int, int],
-        batch_tokens: int,
-        progress: Progress | None,
-        **options: Any,
-    ) -> Iterator[tuple[list[int], Any]]:
-        """Calls a function of `decoding.inference` for batches of texts, on all replicas.
-
-        With `for_xla`, XLA has few shapes to compile: the longest text of a batch counts as that of
-        `padded_length`, and the last text is repeated until the batch is full.
-
-        Args:
-          function, **options: as for `Replicas.run`.
-          columns: its arrays, by name: the ids of each text, or its phrases.
-          lengths, batch_tokens: as for `length_batches`; of one replica.
-          progress: as for `n_best`.
-        Yields: the indices of the texts of a batch, and the result, which may have further rows.
-        """
-        number, for_xla = self._replicas.number, options.get("for_xla", False)
-        limits = {"inp": self.model.pe_input, "prefix": self.model.pe_target - 1}
-        if for_xla:  # texts of one padded length stay in the order of their own
-            order = sorted(lengths, key=lambda i: -lengths[i])
-            lengths = {i: padded_length(lengths[i], limits["inp"]) for i in order}
-        for batch in length_batches(lengths, batch_tokens * number):
-            full = batch_tokens * number // lengths[batch[0]] if for_xla else 0
-            rows = math.ceil(max(full, len(batch)) / number) * number
-            padded = batch + batch[-1:] * (rows - len(batch))
-            arrays = {}
-            for name, column in columns.items():
-                texts = [column[i] for i in padded]
-                longest = max(map(len, texts))
-                length = padded_length(longest, limits[name]) if for_xla else longest
-                arrays[name] = pad_phrases(texts) if name == "phrases" else pad(texts, length)
-            for i, result in enumerate(self._replicas.run(function, arrays, **options)):
-                yield batch[i::number], result
-            if progress:
-                progress(len(batch))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tf_transformer.config import NO_CONTROLS
+from tf_transformer.config import DEFAULT_GENERATION
 from tf_transformer.data.trees import Tree, is_well_formed, restore
 from tf_transformer.decoding.translator import Progress, Translator
 from tf_transformer.evaluation.evalb import Counts, complete_match, score_sentence, summarise
@@ -35,7 +35,7 @@ class Parser:
     @classmethod
     def load(cls, model_dir: str, checkpoint: str | None = None, **decode: Any) -> "Parser":
         """Loads a model folder. For arguments and errors, see `Translator.load`."""
-        return cls(Translator.load(model_dir, checkpoint, NO_CONTROLS, **decode))
+        return cls(Translator.load(model_dir, checkpoint, DEFAULT_GENERATION, **decode))
 
     def outputs(
         self,

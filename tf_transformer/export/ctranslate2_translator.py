@@ -46,7 +46,7 @@ class CTranslate2Translator:
       folder: of the export.
       compute_type: of the weights in memory, "float32" or "int8"; "default": as exported.
       parallel: batches that are computed at the same time.
-      min_length: fewest sub-words of a translation, as in `ControlConfig`.
+      min_length: fewest sub-words of a translation, as in `GenerationConfig`.
       **decode: fields of `DecodeConfig` to change.
     Raises: UserError when a package is missing, or the folder is not a complete export.
 

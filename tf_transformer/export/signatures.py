@@ -28,10 +28,10 @@ from tf_transformer.decoding.inference import (
     alternative_translations,
     cross_attention,
     detokenize,
-    forced_log_probs,
     max_output_lengths,
     sample_translations,
     search_translations,
+    target_log_probs,
 )
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.decoding.text_batches import SCORED_TOKENS
@@ -317,7 +317,7 @@ class TextFunctions:
         def score_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            log_probs = forced_log_probs(self._model, padded, tar_real)  # (n, t)
+            log_probs = target_log_probs(self._model, padded, tar_real)  # (n, t)
             return (
                 tf.reduce_sum(log_probs, axis=1),
                 _pad(log_probs, longest),

@@ -1,1 +1,1 @@
-"""A server of exported models with REST and gRPC interfaces, its page, and its clients."""
+"""A server of exported models with a REST interface, and its page."""

@@ -15,7 +15,7 @@ PACKAGES = {
     "cli": (1, 0, 1, "command line"),
     "paper": (2, 1, 1, "Tables 2, 3"),
     "visualization": (1, 2, 1, "plots, viewer"),
-    "serving": (3, 1, 1, "server, clients"),
+    "serving": (3, 1, 1, "server, its page"),
     "export": (3, 2, 1, "SavedModel, CTranslate2"),
     "training": (2, 2, 1, "Sec. 5"),
     "evaluation": (0, 3, 1, "BLEU, EVALB, parser"),

@@ -1,4 +1,4 @@
-"""The flags that change the search; ensembles, minimum Bayes risk decoding and rescoring."""
+"""Minimum Bayes risk decoding, rescoring, and the columns of n-best lists."""
 
 import pytest
 
@@ -6,29 +6,6 @@ import pytest
 @pytest.fixture
 def translate(model_dir, lines):
     return "translate", f"--model_dir={model_dir}", lines, "--extra_decode_length=12"
-
-
-def test_constraints(run, refused, translate, tmp_path):
-    file = tmp_path / "constraints.txt"
-    command = (*translate, f"--constraints={file}")
-    file.write_text("Katze\tim Garten\n\n\n")
-    code, out, err = run(*command, "--n_best=2")
-    assert (code, err) == (0, "")
-    rows = [line.split("\t") for line in out.splitlines()]
-    assert [number for number, *_ in rows] == ["1", "1", "2", "3", "3"]
-    for _, _, text in rows[:2]:
-        assert "Katze" in text and "im Garten" in text
-    file.write_text("Katze\t\n\n\n")
-    assert "line 1 has an empty constraint" in refused(*command)
-
-
-def test_an_ensemble_of_a_model_and_itself(run, succeed, model_dir, translate):
-    pair = f"--model_dir={model_dir},{model_dir}"
-    assert run(*translate, pair) == run(*translate)
-    # The translations of the first model alone are kept.
-    out, _ = succeed("evaluate", pair, "--max_pairs=2", "--beam_size=1", "--metrics=bleu")
-    assert "BLEU" in out
-    assert list((model_dir / "evaluation").glob("ensemble.*"))
 
 
 def test_minimum_bayes_risk(run, refused, translate):

@@ -5,7 +5,7 @@ import math
 import pytest
 import sacrebleu
 
-from tf_transformer.decoding.extras.reranking import (
+from tf_transformer.decoding.reranking import (
     Hypothesis,
     mean_utilities,
     read_n_best,

@@ -1,1 +1,0 @@
-"""Further searches, and the choice among their results."""
