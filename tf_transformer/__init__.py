@@ -39,7 +39,7 @@ def _register(keras: Any = None) -> None:
     This follows the import of Keras, or that of a public name where a module of this package has
     imported Keras: it could not be imported again at that time.
     """
-    modules = ("tf_transformer.keras_compat", "tf_transformer.model", "tf_transformer.training")
+    modules = ("tf_transformer.model", "tf_transformer.training")
     if keras and (sys.modules.keys() & set(modules) or keras.backend.backend() != "tensorflow"):
         return
     import tf_transformer.model.transformer

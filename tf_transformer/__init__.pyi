@@ -24,7 +24,7 @@ from .model.attention import (
 )
 from .model.embedding import (
     Embedding as Embedding,
-    Positions as Positions,
+    PositionalEncoding as PositionalEncoding,
     positional_encoding as positional_encoding,
 )
 from .model.layers import (

@@ -94,7 +94,7 @@ def _attention(
 
     x = model.encoder.pos_encoding(model.encoder.embedding(inp))  # (B, S, D)
     for i, layer in enumerate(model.encoder.enc_layers, start=1):
-        q = layer.before(layer.layernorm1, x)  # (B, S, D)
+        q = layer.variant.pre_norm(layer.layernorm1, x)  # (B, S, D)
         queries_and_keys = _project(layer.mha, q, q)
         x, weights = layer.with_attention_weights(x, False, enc_padding_mask)  # (B, S, D)
         attention[f"encoder_layer{i}"] = (weights, *queries_and_keys)
@@ -102,11 +102,11 @@ def _attention(
 
     x = model.decoder.pos_encoding(model.decoder.embedding(tar))  # (B, T, D)
     for i, layer in enumerate(model.decoder.dec_layers, start=1):
-        q = layer.before(layer.layernorm1, x)  # (B, T, D)
+        q = layer.variant.pre_norm(layer.layernorm1, x)  # (B, T, D)
         attn1, _ = layer.mha1(q, q, q, look_ahead_mask)  # (B, T, D)
-        out1 = layer.after(layer.layernorm1, attn1 + x)  # (B, T, D), the input of the second block
+        out1 = layer.variant.post_norm(layer.layernorm1, attn1 + x)  # (B, T, D)
         first = _project(layer.mha1, q, q)
-        second = _project(layer.mha2, layer.before(layer.layernorm2, out1), enc_output)
+        second = _project(layer.mha2, layer.variant.pre_norm(layer.layernorm2, out1), enc_output)
         x, block1, block2 = layer(x, enc_output, False, look_ahead_mask, dec_padding_mask)
         attention[f"decoder_layer{i}_block1"] = (block1, *first)
         attention[f"decoder_layer{i}_block2"] = (block2, *second)

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer import MultiHeadAttention, point_wise_feed_forward_network
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.model.keras_compat import ReferenceLayer
 from tf_transformer.model.layer_norm import LayerNormalization
 
 PAD, MASK, END = 0, 1, 3  # id 1 is the unknown token, which this text does not need

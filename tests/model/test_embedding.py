@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.model.embedding import Embedding, Positions, positional_encoding
+from tf_transformer.model.embedding import Embedding, PositionalEncoding, positional_encoding
 from tf_transformer.model.transformer import project_tied
 
 
@@ -81,7 +81,7 @@ def test_low_precision_gradient_of_a_frequent_id(jit_compile):
 
 def test_positions_are_added():
     """From a start too: a decoding step computes one position alone."""
-    positions = Positions(10, 6)
+    positions = PositionalEncoding(10, 6)
     encoding = positional_encoding(10, 6)
     np.testing.assert_array_equal(positions(tf.zeros((2, 10, 6)))[0], encoding[0])
     x = tf.random.normal((2, 4, 6))
@@ -92,18 +92,18 @@ def test_positions_are_added():
 
 
 def test_learned_positions_are_a_weight_of_unit_variance():
-    positions = built(Positions(200, 64, "learned"))
+    positions = built(PositionalEncoding(200, 64, "learned"))
     (table,) = positions.trainable_variables
     assert table.shape == (1, 200, 64)
     np.testing.assert_allclose(np.std(table), 1.0, rtol=0.03)
     np.testing.assert_array_equal(positions(tf.zeros((1, 5, 64))), table[:, :5])
     with pytest.raises(ValueError, match="'sinusoidal' or 'learned', not 'rotary'"):
-        Positions(10, 6, "rotary")
+        PositionalEncoding(10, 6, "rotary")
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
 def test_sequence_longer_than_the_table(kind):
-    positions = built(Positions(5, 4, kind))
+    positions = built(PositionalEncoding(5, 4, kind))
     unknown_length = tf.function(positions, input_signature=[tf.TensorSpec([None, None, 4])])
     errors = {
         positions: (ValueError, "6 positions, but the positional encoding has 5"),

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tf_transformer.model.attention import MultiHeadAttention
 from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
-from tf_transformer.model.embedding import Embedding, Positions
+from tf_transformer.model.embedding import Embedding, PositionalEncoding
 from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
 from tf_transformer.model.transformer import Decoder, Encoder, Transformer
@@ -48,8 +48,8 @@ CASES = {
     "Decoder-embedding": (Decoder, DECODER | {"embedding": Embedding}, [TARGET_IDS, SOURCE]),
     "Dense": (Dense, {"units": 3, "activation": "relu"}, [SOURCE]),
     "Embedding": (Embedding, {"vocab_size": V, "d_model": D}, [SOURCE_IDS]),
-    "Positions": (Positions, POSITIONS, [SOURCE]),
-    "Positions-learned": (Positions, POSITIONS | {"kind": "learned"}, [SOURCE]),
+    "PositionalEncoding": (PositionalEncoding, POSITIONS, [SOURCE]),
+    "PositionalEncoding-learned": (PositionalEncoding, POSITIONS | {"kind": "learned"}, [SOURCE]),
     "LayerNormalization": (LayerNormalization, {"epsilon": 1e-5}, [SOURCE]),
     "Dropout": (Dropout, {"rate": 0.3}, [SOURCE]),
     "Transformer": (Transformer, MODEL | TWO_VOCABULARIES | VARIANT, [SOURCE_IDS, TARGET_IDS]),

@@ -94,7 +94,7 @@ def test_implicit_masks_reach_the_attention(square, tmp_path):
     for embedding_class in (keras.layers.Embedding, package.Embedding):
         model = keras.Sequential([
             embedding_class(V, D, mask_zero=True),
-            package.Positions(30, D),
+            package.PositionalEncoding(30, D),
             package.EncoderLayer(D, 2, 16),
             package.point_wise_feed_forward_network(D, 16),
             keras.layers.GlobalAveragePooling1D(),
@@ -247,7 +247,7 @@ print(len(model.trainable_variables), model.loss.label_smoothing, int(model.opti
     for imports in (
         "import tf_transformer, keras",
         "from tf_transformer import Config; import keras",
-        "from tf_transformer import Positions; import keras",
+        "from tf_transformer import PositionalEncoding; import keras",
     ):
         command = [sys.executable, "-c", imports + program]
         result = subprocess.run(command, capture_output=True, text=True)

@@ -4,12 +4,13 @@ Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer, functional, serializable
 from tf_transformer.model.dense import Dense, leading_shape
-from tf_transformer.model.masks import hidden
+from tf_transformer.model.keras_compat import ReferenceLayer, functional, serializable
+from tf_transformer.model.masks import float_mask
 
 
 @functional
@@ -23,7 +24,7 @@ def scaled_dot_product_attention(
       k: keys `[..., S, K]`.
       v: values `[..., S, Kv]`.
       mask: None, or a tensor that broadcasts to `[..., T, S]`, 1 = hidden; a boolean one is as in
-        `masks.hidden`.
+        `masks.float_mask`.
     Returns: output `[..., T, Kv]` in the type of `v`; attention_weights `[..., T, S]` in float32.
       Each row of the weights sums to 1. A row in which everything is hidden is uniform, not NaN.
     """
@@ -35,7 +36,7 @@ def scaled_dot_product_attention(
     # The softmax is computed in float32 in every precision: -1e9 does not fit into float16.
     scaled_attention_logits = tf.cast(scaled_attention_logits, tf.float32)
     if mask is not None:
-        scaled_attention_logits += hidden(mask, scaled_attention_logits.shape) * -1e9
+        scaled_attention_logits += float_mask(mask, scaled_attention_logits.shape) * -1e9
 
     attention_weights = tf.nn.softmax(scaled_attention_logits, axis=-1)  # (..., T, S)
     output = tf.matmul(tf.cast(attention_weights, v.dtype), v)  # (..., T, Kv)
@@ -74,6 +75,13 @@ class MultiHeadAttention(ReferenceLayer):
         self.wk = Dense(num_heads * self.depth, dtype=dtype, name="wk")
         self.wv = Dense(num_heads * self.value_depth, dtype=dtype, name="wv")
         self.dense = Dense(d_model, dtype=dtype, name="dense")  # W^O
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(), "d_model": self.d_model, "num_heads": self.num_heads,
+            "key_dim": self.key_dim, "value_dim": self.value_dim,
+        }  # fmt: skip
 
     def build(self, v_shape: tuple, k_shape: tuple = (), q_shape: tuple = ()) -> None:
         """Creates the weights. Shapes: `[B, S, D]` of v and k, `[B, T, D]` of q."""

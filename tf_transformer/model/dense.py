@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer, serializable
+from tf_transformer.model.keras_compat import ReferenceLayer, serializable
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -63,6 +63,10 @@ class Dense(ReferenceLayer):
         self.units = units
         self.activation = activation
         self.initializer = keras.initializers.GlorotUniform()
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "units": self.units, "activation": self.activation}
 
     def build(self, x_shape: tuple) -> None:
         """Creates W, Glorot uniform, and b, all zeros, for inputs `[..., D]`."""

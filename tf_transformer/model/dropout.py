@@ -10,11 +10,12 @@ replica.)
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer, serializable
+from tf_transformer.model.keras_compat import ReferenceLayer, serializable
 
 LEVELS = 2**16  # values of a 16-bit random number
 
@@ -51,6 +52,10 @@ class Dropout(ReferenceLayer):
         self.rate = rate
         self.seed_generator = keras.random.SeedGenerator() if rate else None
 
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "rate": self.rate}
+
     def build(self, x_shape: tuple) -> None:
         """There are no weights; Keras keeps the shape for the summary."""
 
@@ -61,10 +66,6 @@ class Dropout(ReferenceLayer):
         if getattr(_scope, "state", None) is None:
             return keras.random.dropout(x, self.rate, seed=self.seed_generator)
         return keyed_dropout(x, self.rate)
-
-    def compute_output_shape(self, x_shape: tuple) -> tuple:
-        """Returns the shape of the input."""
-        return x_shape
 
 
 @contextlib.contextmanager

@@ -3,11 +3,13 @@
 Shapes: B batch, S source, T target, D d_model, V vocabulary.
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer, serializable
+from tf_transformer.model.keras_compat import ReferenceLayer, serializable
 from tf_transformer.special_tokens import PAD
 
 
@@ -40,15 +42,20 @@ class Embedding(ReferenceLayer):
         `keras.layers.Embedding`. (`Encoder` and `Decoder` hide the padding anyway.)
     """
 
-    takes_ids = True
-
     def __init__(
         self, vocab_size: int, d_model: int, mask_zero: bool = False, **kwargs: object
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # ids are never rounded
         self.vocab_size = vocab_size
         self.d_model = d_model
         self.mask_zero = mask_zero
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(), "vocab_size": self.vocab_size, "d_model": self.d_model,
+            "mask_zero": self.mask_zero,
+        }  # fmt: skip
 
     def build(self, ids_shape: tuple | None = None) -> None:
         """Creates the table, drawn from N(0, 1 / d_model).
@@ -88,7 +95,7 @@ class Embedding(ReferenceLayer):
 
 
 @serializable
-class Positions(ReferenceLayer):
+class PositionalEncoding(ReferenceLayer):
     """Adds the positional encoding to the embeddings (Sec. 3.5).
 
     Args:
@@ -108,6 +115,13 @@ class Positions(ReferenceLayer):
         self.maximum_position_encoding = maximum_position_encoding
         self.d_model = d_model
         self.kind = kind
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(), "d_model": self.d_model, "kind": self.kind,
+            "maximum_position_encoding": self.maximum_position_encoding,
+        }  # fmt: skip
 
     def build(self, x_shape: tuple | None = None) -> None:
         """Creates the table `[1, maximum_position_encoding, D]`: a constant, or a weight."""
@@ -142,3 +156,8 @@ class Positions(ReferenceLayer):
         positions = tf.slice(self.pos_encoding, [0, start, 0], [1, length, self.d_model])
         # In float32, so that the gradient of learned positions is summed over the batch in float32.
         return tf.cast(tf.cast(x, tf.float32) + positions, x.dtype)  # (B, T, D)
+
+
+@serializable
+class Positions(PositionalEncoding):
+    """`PositionalEncoding` in files of version 0.2, which find its weights by this name."""

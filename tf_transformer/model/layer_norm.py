@@ -1,10 +1,11 @@
 """Layer normalization (Ba et al. 2016), applied after each residual connection (Sec. 3.1)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer, serializable
+from tf_transformer.model.keras_compat import ReferenceLayer, serializable
 
 EPSILON = 1e-6  # that of the reference code; the paper gives none
 
@@ -90,6 +91,10 @@ class LayerNormalization(ReferenceLayer):
     def __init__(self, epsilon: float = EPSILON, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.epsilon = epsilon
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "epsilon": self.epsilon}
 
     def build(self, x_shape: tuple) -> None:
         """Creates gamma, all ones, and beta, all zeros, for inputs `[..., D]`."""

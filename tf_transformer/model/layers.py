@@ -1,8 +1,9 @@
 """One layer of the encoder and one of the decoder (Sec. 3.1).
 
 Each sub-layer's output goes through dropout, is added to the sub-layer's input, and is normalized:
-LayerNorm(x + Dropout(SubLayer(x))). With `Variant.norm` "pre" the sub-layer's input is normalized
-instead: x + Dropout(SubLayer(LayerNorm(x))) (Xiong et al. 2020).
+LayerNorm(x + Dropout(SubLayer(x))), which is called post-norm today. With pre-norm
+(`Variant.norm`), the sub-layer's input is normalized instead: x + Dropout(SubLayer(LayerNorm(x)))
+(Xiong et al. 2020).
 
 Shapes: B batch, S source, T target, H heads, D d_model.
 """
@@ -12,13 +13,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer, serializable
 from tf_transformer.model.attention import MultiHeadAttention
 from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
+from tf_transformer.model.keras_compat import serializable
 from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.masks import create_look_ahead_mask
-from tf_transformer.model.variant import PAPER, Variant
+from tf_transformer.model.variant import PAPER, Variant, VariantLayer
 
 
 @serializable
@@ -53,22 +54,8 @@ def point_wise_feed_forward_network(
     )
 
 
-class _Layer(ReferenceLayer):
-    """The two places of a layer normalization, one of which is used."""
-
-    variant: Variant
-
-    def before(self, norm: LayerNormalization, x: tf.Tensor) -> tf.Tensor:
-        """The input of a sub-layer: x (the paper), or LayerNorm(x) with pre-norm."""
-        return norm(x) if self.variant.norm == "pre" else x
-
-    def after(self, norm: LayerNormalization, x: tf.Tensor) -> tf.Tensor:
-        """The result of a residual connection x: LayerNorm(x) (the paper), or x with pre-norm."""
-        return x if self.variant.norm == "pre" else norm(x)
-
-
 @serializable
-class EncoderLayer(_Layer):
+class EncoderLayer(VariantLayer):
     """Self-attention, then the feed-forward network (Sec. 3.1, left half of Figure 1).
 
     Args:
@@ -83,12 +70,7 @@ class EncoderLayer(_Layer):
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
         variant: Variant = PAPER, **kwargs: object,
     ) -> None:  # fmt: skip
-        super().__init__(**kwargs)
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.rate = rate
-        self.variant = variant
+        super().__init__(d_model, num_heads, dff, rate, variant, **kwargs)
         dtype = self.dtype_policy
         heads = (d_model, num_heads, variant.key_dim, variant.value_dim)
         self.mha = MultiHeadAttention(*heads, dtype=dtype, name="mha")
@@ -122,41 +104,33 @@ class EncoderLayer(_Layer):
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """As `call`; returns the attention weights `[B, H, S, S]` too."""
-        q = self.before(self.layernorm1, x)  # (B, S, D)
+        q = self.variant.pre_norm(self.layernorm1, x)  # (B, S, D)
         attn_output, attention_weights = self.mha(q, q, q, mask)  # (B, S, D)
         attn_output = self.dropout1(attn_output, training=training)
-        out1 = self.after(self.layernorm1, x + attn_output)  # (B, S, D)
+        out1 = self.variant.post_norm(self.layernorm1, x + attn_output)  # (B, S, D)
 
-        ffn_output = self.ffn(self.before(self.layernorm2, out1))  # (B, S, D)
+        ffn_output = self.ffn(self.variant.pre_norm(self.layernorm2, out1))  # (B, S, D)
         ffn_output = self.dropout2(ffn_output, training=training)
-        return self.after(self.layernorm2, out1 + ffn_output), attention_weights  # (B, S, D)
+        out2 = self.variant.post_norm(self.layernorm2, out1 + ffn_output)  # (B, S, D)
+        return out2, attention_weights
 
 
 @serializable
-class DecoderLayer(_Layer):
+class DecoderLayer(VariantLayer):
     """Masked self-attention, attention over the encoder's output, feed-forward (Sec. 3.1).
 
-    Args:
-      d_model: D.
-      num_heads: h.
-      dff: d_ff.
-      rate: P_drop on each sub-layer's output.
-      variant: a `Variant`; that of the paper by default.
+    Args: as of `EncoderLayer`.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
         variant: Variant = PAPER, **kwargs: object,
     ) -> None:  # fmt: skip
-        super().__init__(**kwargs)
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.rate = rate
-        self.variant = variant
+        super().__init__(d_model, num_heads, dff, rate, variant, **kwargs)
         dtype = self.dtype_policy
         heads = (d_model, num_heads, variant.key_dim, variant.value_dim)
-        self.mha1 = MultiHeadAttention(*heads, dtype=dtype, name="mha1")
+        self.mha1 = MultiHeadAttention(*heads, dtype=dtype, name="mha1")  # self-attention
+        # Attention over the encoder's output.
         self.mha2 = MultiHeadAttention(*heads, dtype=dtype, name="mha2")
         self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, variant.activation)
         self.layernorm1 = LayerNormalization(dtype=dtype, name="layernorm1")
@@ -208,7 +182,7 @@ class DecoderLayer(_Layer):
 
     def keys_values(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The keys and values of the self-attention for the layer's input x `[B, T, D]`."""
-        k = self.before(self.layernorm1, x)  # (B, T, D)
+        k = self.variant.pre_norm(self.layernorm1, x)  # (B, T, D)
         return self.mha1.keys_values(k, k)
 
     def attend(
@@ -226,17 +200,17 @@ class DecoderLayer(_Layer):
           training, look_ahead_mask, padding_mask: as for `call`.
         Returns: as `call`.
         """
-        q = self.before(self.layernorm1, x)  # (B, T, D)
+        q = self.variant.pre_norm(self.layernorm1, x)  # (B, T, D)
         attn1, attn_weights_block1 = self.mha1.attend(q, *target, look_ahead_mask)  # (B, T, D)
         attn1 = self.dropout1(attn1, training=training)
-        out1 = self.after(self.layernorm1, attn1 + x)  # (B, T, D)
+        out1 = self.variant.post_norm(self.layernorm1, attn1 + x)  # (B, T, D)
 
-        q = self.before(self.layernorm2, out1)  # (B, T, D)
+        q = self.variant.pre_norm(self.layernorm2, out1)  # (B, T, D)
         attn2, attn_weights_block2 = self.mha2.attend(q, *source, padding_mask)  # (B, T, D)
         attn2 = self.dropout2(attn2, training=training)
-        out2 = self.after(self.layernorm2, attn2 + out1)  # (B, T, D)
+        out2 = self.variant.post_norm(self.layernorm2, attn2 + out1)  # (B, T, D)
 
-        ffn_output = self.ffn(self.before(self.layernorm3, out2))  # (B, T, D)
+        ffn_output = self.ffn(self.variant.pre_norm(self.layernorm3, out2))  # (B, T, D)
         ffn_output = self.dropout3(ffn_output, training=training)
-        out3 = self.after(self.layernorm3, ffn_output + out2)  # (B, T, D)
+        out3 = self.variant.post_norm(self.layernorm3, ffn_output + out2)  # (B, T, D)
         return out3, attn_weights_block1, attn_weights_block2

@@ -1,7 +1,7 @@
 """Masks: float tensors in which 1 hides a position and 0 shows it, as in the reference code.
 
-A boolean mask is one of Keras, in which True shows a position: `hidden` makes a float mask of it.
-Where a layer without a mask hides something, the mask 0.0 hides nothing.
+A boolean mask is one of Keras, in which True shows a position: `float_mask` turns it into such a
+float mask. Where a layer without a mask hides something, the mask 0.0 hides nothing.
 
 Shapes: B batch, S source, T target, H heads.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.keras_compat import functional
+from tf_transformer.model.keras_compat import functional
 from tf_transformer.special_tokens import PAD
 
 
@@ -58,7 +58,7 @@ def create_masks(inp: tf.Tensor, tar: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, 
     return enc_padding_mask, look_ahead_mask, dec_padding_mask
 
 
-def hidden(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
+def float_mask(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
     """Returns a mask of attention logits in the form of the reference code.
 
     Args:

@@ -9,21 +9,74 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer, serializable
 from tf_transformer.model.dense import Dense, dense, leading_shape
 from tf_transformer.model.dropout import Dropout
-from tf_transformer.model.embedding import Embedding, Positions
+from tf_transformer.model.embedding import Embedding, PositionalEncoding
+from tf_transformer.model.keras_compat import serializable
 from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
 from tf_transformer.model.masks import create_masks, create_padding_mask
-from tf_transformer.model.variant import PAPER, Variant
+from tf_transformer.model.variant import PAPER, Variant, VariantLayer
 from tf_transformer.special_tokens import PAD
 
 IDS = tf.TensorSpec((None, None), tf.int32)  # of an exported model
 
 
+class _Stack(VariantLayer):
+    """Embedding, positional encoding and N layers: what `Encoder` and `Decoder` consist of.
+
+    Args: as of `Encoder`, and the class of the layers. Without autocast, which would round ids.
+    """
+
+    def __init__(
+        self, layer_class: Callable[..., keras.layers.Layer], num_layers: int, d_model: int,
+        num_heads: int, dff: int, vocab_size: int, maximum_position_encoding: int, rate: float,
+        variant: Variant, embedding: Embedding | None, **kwargs: object,
+    ) -> None:  # fmt: skip
+        super().__init__(d_model, num_heads, dff, rate, variant, autocast=False, **kwargs)
+        self.num_layers = num_layers
+        self.maximum_position_encoding = maximum_position_encoding
+        dtype = self.dtype_policy
+        self.embedding = embedding or Embedding(vocab_size, d_model, dtype=dtype, name="embedding")
+        self.pos_encoding = PositionalEncoding(
+            maximum_position_encoding, d_model, variant.positional_encoding, dtype="float32",
+            autocast=False, name="positions",
+        )  # fmt: skip
+        for i in range(num_layers):  # attributes: `tf.train.Checkpoint` finds no layers in lists
+            name = f"layer{i + 1}"
+            layer = layer_class(d_model, num_heads, dff, rate, variant, dtype=dtype, name=name)
+            setattr(self, name, layer)
+        self.dropout = Dropout(rate, dtype=dtype, name="dropout")
+        self.layernorm = None
+        if variant.norm == "pre":
+            self.layernorm = LayerNormalization(dtype=dtype, name="layernorm")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that `Encoder` and `Decoder` have in common."""
+        return {
+            **super().get_config(), "num_layers": self.num_layers,
+            "maximum_position_encoding": self.maximum_position_encoding,
+            "embedding": keras.saving.serialize_keras_object(self.embedding),
+        }  # fmt: skip
+
+    def stack(self) -> list[Any]:
+        """Returns the N layers, from the lowest to the highest."""
+        return [getattr(self, f"layer{i + 1}") for i in range(self.num_layers)]
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates the weights; ids are `[B, S]` or `[B, T]`."""
+        if not self.embedding.built:
+            self.embedding.build(x_shape)
+        for layer in filter(None, [self.pos_encoding, *self.stack(), self.layernorm]):
+            layer.build((None, None, self.d_model))
+
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns the implicit mask of the (first) output, bool as the ids: False for padding."""
+        return keras.ops.not_equal(inputs, PAD)
+
+
 @serializable
-class Encoder(ReferenceLayer):
+class Encoder(_Stack):
     """The left half of Figure 1: embedding and positional encoding, then N encoder layers.
 
     Args:
@@ -35,46 +88,21 @@ class Encoder(ReferenceLayer):
       embedding: an `Embedding` to share, or None to create one.
     """
 
-    takes_ids = True
-
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
         maximum_position_encoding: int, rate: float = 0.1, variant: Variant = PAPER,
         embedding: Embedding | None = None, **kwargs: object,
     ) -> None:  # fmt: skip
-        super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.input_vocab_size = input_vocab_size
-        self.maximum_position_encoding = maximum_position_encoding
-        self.rate = rate
-        self.variant = variant
-        dtype = self.dtype_policy
-        self.embedding = embedding or Embedding(
-            input_vocab_size, d_model, dtype=dtype, name="embedding"
-        )
-        self.pos_encoding = Positions(
-            maximum_position_encoding, d_model, variant.positional_encoding, dtype="float32",
-            autocast=False, name="positions",
+        super().__init__(
+            EncoderLayer, num_layers, d_model, num_heads, dff, input_vocab_size,
+            maximum_position_encoding, rate, variant, embedding, **kwargs,
         )  # fmt: skip
-        self.enc_layers = [
-            EncoderLayer(d_model, num_heads, dff, rate, variant, dtype=dtype, name=f"layer{i + 1}")
-            for i in range(num_layers)
-        ]
-        self.dropout = Dropout(rate, dtype=dtype, name="dropout")
-        self.layernorm = None
-        if variant.norm == "pre":
-            self.layernorm = LayerNormalization(dtype=dtype, name="layernorm")
+        self.input_vocab_size = input_vocab_size
+        self.enc_layers = self.stack()
 
-    def build(self, x_shape: tuple) -> None:
-        """Creates the weights; ids are `[B, S]`."""
-        if not self.embedding.built:
-            self.embedding.build(x_shape)
-        self.pos_encoding.build((None, None, self.d_model))
-        for layer in filter(None, [*self.enc_layers, self.layernorm]):
-            layer.build((None, None, self.d_model))
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "input_vocab_size": self.input_vocab_size}
 
     def call(
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
@@ -110,64 +138,29 @@ class Encoder(ReferenceLayer):
             attention_weights[f"encoder_layer{i + 1}"] = weights
         return attention_weights
 
-    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the implicit mask of the output, bool `[B, S]`: False for padding."""
-        return keras.ops.not_equal(inputs, PAD)
-
 
 @serializable
-class Decoder(ReferenceLayer):
+class Decoder(_Stack):
     """The right half of Figure 1 below the softmax: embedding, then N decoder layers.
 
-    Args:
-      num_layers (N), d_model, num_heads, dff: as in Table 3.
-      target_vocab_size: sub-words of the target.
-      maximum_position_encoding: longest target.
-      rate: P_drop.
-      variant: a `Variant`; that of the paper by default.
-      embedding: an `Embedding` to share, or None to create one.
+    Args: as of `Encoder`, for the target.
     """
-
-    takes_ids = True
 
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, target_vocab_size: int,
         maximum_position_encoding: int, rate: float = 0.1, variant: Variant = PAPER,
         embedding: Embedding | None = None, **kwargs: object,
     ) -> None:  # fmt: skip
-        super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.target_vocab_size = target_vocab_size
-        self.maximum_position_encoding = maximum_position_encoding
-        self.rate = rate
-        self.variant = variant
-        dtype = self.dtype_policy
-        self.embedding = embedding or Embedding(
-            target_vocab_size, d_model, dtype=dtype, name="embedding"
-        )
-        self.pos_encoding = Positions(
-            maximum_position_encoding, d_model, variant.positional_encoding, dtype="float32",
-            autocast=False, name="positions",
+        super().__init__(
+            DecoderLayer, num_layers, d_model, num_heads, dff, target_vocab_size,
+            maximum_position_encoding, rate, variant, embedding, **kwargs,
         )  # fmt: skip
-        self.dec_layers = [
-            DecoderLayer(d_model, num_heads, dff, rate, variant, dtype=dtype, name=f"layer{i + 1}")
-            for i in range(num_layers)
-        ]
-        self.dropout = Dropout(rate, dtype=dtype, name="dropout")
-        self.layernorm = None
-        if variant.norm == "pre":
-            self.layernorm = LayerNormalization(dtype=dtype, name="layernorm")
+        self.target_vocab_size = target_vocab_size
+        self.dec_layers = self.stack()
 
-    def build(self, x_shape: tuple) -> None:
-        """Creates the weights; ids are `[B, T]`."""
-        if not self.embedding.built:
-            self.embedding.build(x_shape)
-        self.pos_encoding.build((None, None, self.d_model))
-        for layer in filter(None, [*self.dec_layers, self.layernorm]):
-            layer.build((None, None, self.d_model))
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "target_vocab_size": self.target_vocab_size}
 
     def call(
         self, x: tf.Tensor, enc_output: tf.Tensor, training: bool = False,
@@ -204,13 +197,9 @@ class Decoder(ReferenceLayer):
             attention_weights[f"decoder_layer{i + 1}_block2"] = block2
         return self.layernorm(x) if self.layernorm else x, attention_weights
 
-    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the implicit mask of the first output, bool `[B, T]`: False for padding."""
-        return keras.ops.not_equal(inputs, PAD)
-
 
 @serializable
-class Transformer(ReferenceCall, keras.Model):
+class Transformer(VariantLayer, keras.Model):
     """The Transformer (Figure 1).
 
     Args:
@@ -224,29 +213,22 @@ class Transformer(ReferenceCall, keras.Model):
     Raises: ValueError for sizes that do not fit together.
     """
 
-    takes_ids = True
-
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
         target_vocab_size: int, pe_input: int, pe_target: int, rate: float = 0.1,
         variant: Variant = PAPER, shared_embeddings: bool = False, **kwargs: object,
     ) -> None:  # fmt: skip
-        super().__init__(**kwargs)
+        super().__init__(d_model, num_heads, dff, rate, variant, autocast=False, **kwargs)
         if shared_embeddings and input_vocab_size != target_vocab_size:
             raise ValueError(
                 "shared embeddings need one vocabulary, "
                 f"not {input_vocab_size} and {target_vocab_size} sub-words"
             )
         self.num_layers = num_layers
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
         self.input_vocab_size = input_vocab_size
         self.target_vocab_size = target_vocab_size
         self.pe_input = pe_input
         self.pe_target = pe_target
-        self.rate = rate
-        self.variant = variant
         self.shared_embeddings = shared_embeddings
         dtype = self.dtype_policy
         self.shared_embedding = None
@@ -265,6 +247,15 @@ class Transformer(ReferenceCall, keras.Model):
         self.final_layer = None
         if not shared_embeddings:
             self.final_layer = Dense(target_vocab_size, dtype=dtype, name="final_layer")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(), "num_layers": self.num_layers,
+            "input_vocab_size": self.input_vocab_size, "target_vocab_size": self.target_vocab_size,
+            "pe_input": self.pe_input, "pe_target": self.pe_target,
+            "shared_embeddings": self.shared_embeddings,
+        }  # fmt: skip
 
     def __call__(self, inp: Any, *args: Any, **kwargs: Any) -> Any:
         """As `call`; after a pair or a dict, the next positional argument is `training`."""

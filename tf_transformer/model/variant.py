@@ -4,9 +4,12 @@ import dataclasses
 from typing import Any
 
 import keras
+import tensorflow as tf
+
+from tf_transformer.model.keras_compat import ReferenceLayer, serializable
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """The settings beyond the arguments of the reference code, for all layers of a model.
@@ -33,6 +36,14 @@ class Variant:
         if self.norm not in ("post", "pre"):
             raise ValueError(f'norm is {self.norm!r}: give "post" or "pre"')
 
+    def pre_norm(self, norm: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+        """The input of a sub-layer: x (the paper), or LayerNorm(x) with pre-norm."""
+        return norm(x) if self.norm == "pre" else x
+
+    def post_norm(self, norm: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+        """The result of a residual connection x: LayerNorm(x) (the paper), or x with pre-norm."""
+        return x if self.norm == "pre" else norm(x)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the fields, for Keras."""
         return dataclasses.asdict(self)
@@ -44,3 +55,26 @@ class Variant:
 
 
 PAPER = Variant()  # the settings of the paper's base model
+
+
+class VariantLayer(ReferenceLayer):
+    """What layers, stacks and model have in common: sizes of Table 3 and a `Variant`."""
+
+    def __init__(
+        self, d_model: int, num_heads: int, dff: int, rate: float, variant: Variant,
+        **kwargs: object,
+    ) -> None:  # fmt: skip
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.rate = rate
+        self.variant = variant
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(), "d_model": self.d_model, "num_heads": self.num_heads,
+            "dff": self.dff, "rate": self.rate,
+            "variant": keras.saving.serialize_keras_object(self.variant),
+        }  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import serializable
+from tf_transformer.model.keras_compat import serializable
 from tf_transformer.special_tokens import PAD
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 1024, 4096  # target tokens whose logits exist at a time

@@ -1,50 +1,31 @@
 """The calling convention of the 2021 reference code, under Keras 3.
 
 The reference calls a layer as `encoder_layer(x, False, None)`. Keras 3 accepts only tensors as
-positional arguments. `ReferenceCall` passes all but the first one by their names in `call`.
+positional arguments. `ReferenceLayer` passes all but the first one by their names in `call`.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import keras
 import tensorflow as tf
 
-# For type checkers, `super()` in `ReferenceCall` is the Keras class after it in the base classes.
-KerasClass: Any = keras.layers.Layer if TYPE_CHECKING else object
 Item = TypeVar("Item", bound=Callable[..., Any])
-SERIALIZED = {"embedding", "variant", "function"}  # arguments that are no plain values
 
 
 def serializable(item: Item) -> Item:
-    """Registers a class or a function, so that Keras loads a model that contains it.
-
-    The `get_config` of a class and of its subclasses then has the arguments of its constructor.
-    """
-    if inspect.isclass(item) and issubclass(item, ReferenceCall):
-        item.constructor_arguments = [
-            name for name in inspect.signature(item).parameters if name != "kwargs"
-        ]
+    """Registers a class or a function, so that Keras loads a model that contains it."""
     return keras.saving.register_keras_serializable(package="tf_transformer")(item)
 
 
-class ReferenceCall(KerasClass):
-    """A base class to put before `keras.layers.Layer` or `keras.Model`.
+class ReferenceLayer(keras.layers.Layer):
+    """The base class of layers and model: how they are called, and what a file says of them.
 
     Masks: an implicit mask of Keras (`_keras_mask`, as of an embedding with `mask_zero`) stays with
     the output of a layer, whose positions are those of its first input.
     """
-
-    constructor_arguments: list[str] = []
-    takes_ids = False  # whether the first inputs are ids: 0 for padding, never rounded
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        if self.takes_ids:
-            self.autocast = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer with positional arguments as the reference code gives them."""
@@ -54,24 +35,23 @@ class ReferenceCall(KerasClass):
         return super().__call__(given.pop(names[0]), *args[len(names) :], **given)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, each of which is an attribute of the same name.
+        """Returns the arguments of all layers of Keras; a subclass adds its own.
 
         "frozen" has the paths of the parts that are not trainable, where there are any.
         """
-        values = {name: getattr(self, name) for name in self.constructor_arguments}
-        for name in SERIALIZED & values.keys():
-            values[name] = keras.saving.serialize_keras_object(values[name])
+        config = super().get_config()
         if frozen := [path for path, part in _parts(self) if not part.trainable]:
-            values["frozen"] = frozen
-        return {**super().get_config(), **values}
+            config["frozen"] = frozen
+        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Creates the layer that `get_config` described."""
-        config = dict(config)
-        for name in SERIALIZED & config.keys():
-            if isinstance(config[name], dict):
-                config[name] = keras.saving.deserialize_keras_object(config[name])
+        deserialize = keras.saving.deserialize_keras_object
+        config = {  # the dtype, and arguments such as a variant
+            name: deserialize(value) if isinstance(value, dict) else value
+            for name, value in config.items()
+        }
         frozen = config.pop("frozen", ())
         layer = super().from_config(config)
         for path, part in _parts(layer):
@@ -83,14 +63,11 @@ class ReferenceCall(KerasClass):
         """Returns the implicit mask of the first input, also where an explicit one replaces it."""
         return getattr(inputs, "_keras_mask", None)
 
-
-class ReferenceLayer(ReferenceCall, keras.layers.Layer):
-    """The base class of the package's layers."""
-
     @property
     def layers(self) -> list[keras.layers.Layer]:
         """The layers that this one consists of, for `summary(expand_nested=True)`."""
-        return [part for path, part in _parts(self) if "/" not in path]
+        parts = [part for path, part in _parts(self) if "/" not in path]
+        return list(dict.fromkeys(parts))  # a layer can be an attribute and in a list
 
     @property
     def output_shape(self) -> tuple:
@@ -100,18 +77,14 @@ class ReferenceLayer(ReferenceCall, keras.layers.Layer):
 
 def _parts(layer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the layers in a layer, and those in them, with paths such as `encoder/dropout`."""
-    is_model = isinstance(layer, keras.Sequential)
-    attributes = {"layers": layer.layers} if is_model else vars(layer)
+    attributes = {"layers": layer.layers} if isinstance(layer, keras.Sequential) else vars(layer)
     for name, value in attributes.items():
-        parts = (
-            {f"{name}{i}": each for i, each in enumerate(value)}
-            if isinstance(value, list)
-            else {name: value}
-        )
-        for path, part in parts.items():
-            if isinstance(part, keras.layers.Layer) and not path.startswith("_"):
-                yield prefix + path, part
-                yield from _parts(part, f"{prefix}{path}/")
+        is_list = isinstance(value, list)
+        for i, part in enumerate(value if is_list else [value]):
+            if isinstance(part, keras.layers.Layer) and not name.startswith("_"):
+                path = f"{prefix}{name}{i if is_list else ''}"
+                yield path, part
+                yield from _parts(part, f"{path}/")
 
 
 @serializable
@@ -122,11 +95,14 @@ class FunctionCall(ReferenceLayer):
       function: one that is `serializable`.
     """
 
-    takes_ids = True
-
     def __init__(self, function: Callable[..., Any], **kwargs: object) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # ids are never rounded
         self.function = function
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        function = keras.saving.serialize_keras_object(self.function)
+        return {**super().get_config(), "function": function}
 
     def call(self, inputs: list[tf.Tensor]) -> Any:
         """Calls the function with a list of its arguments."""
