@@ -72,7 +72,19 @@ def test_modules_have_no_import_cycle():
         visit(name, [])
 
 
-def test_public_names_resolve():
+PUBLIC_NAMES = """
+Batches Config CustomSchedule DataConfig DecodeConfig Decoder DecoderLayer Embedding Encoder
+EncoderLayer LabelSmoothedCrossEntropy ModelConfig MultiHeadAttention PositionalEncoding
+SearchProblem TokenAccuracy Tokenizer TrainConfig Trainer Transformer Translator UserError Variant
+beam_search build_trainer create_look_ahead_mask create_masks create_padding_mask greedy_search
+label_smoothed_cross_entropy load_model open_corpus point_wise_feed_forward_network
+positional_encoding preset scaled_dot_product_attention token_accuracy
+""".split()
+
+
+def test_public_names():
+    """A name that goes or comes is a change for users, which belongs in `CHANGELOG.md`."""
+    assert sorted(set(tf_transformer.__all__) - {"__version__"}) == sorted(PUBLIC_NAMES)
     for name in tf_transformer.__all__:
         assert getattr(tf_transformer, name) is not None
     assert "Transformer" in dir(tf_transformer)

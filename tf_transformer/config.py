@@ -116,6 +116,7 @@ class ModelConfig(Settings):
         choices=("post", "pre"),
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
+    architecture: str = setting("transformer", "a name in ARCHITECTURES of checkpoints/loading.py")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,11 +1,18 @@
 """Embeddings (Sec. 3.4) and positional encoding (Sec. 3.5)."""
 
+import zipfile
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.model.embedding import Embedding, PositionalEncoding, positional_encoding
+from tf_transformer.model.embedding import (
+    Embedding,
+    PositionalEncoding,
+    Positions,
+    positional_encoding,
+)
 from tf_transformer.model.transformer import project_tied
 
 
@@ -99,6 +106,19 @@ def test_learned_positions_are_a_weight_of_unit_variance():
     np.testing.assert_array_equal(positions(tf.zeros((1, 5, 64))), table[:, :5])
     with pytest.raises(ValueError, match="'sinusoidal' or 'learned', not 'rotary'"):
         PositionalEncoding(10, 6, "rotary")
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_a_saved_model_with_the_old_name(kind, tmp_path):
+    """Version 0.2 called the class `Positions`."""
+    model = keras.Sequential([keras.Input((5, 4)), Positions(10, 4, kind)])
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as file:
+        assert b'"registered_name": "tf_transformer>Positions"' in file.read("config.json")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert isinstance(loaded.layers[0], PositionalEncoding)
+    x = tf.random.normal((2, 5, 4))
+    np.testing.assert_array_equal(loaded(x), model(x))
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])

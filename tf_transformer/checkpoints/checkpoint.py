@@ -3,7 +3,7 @@
 A checkpoint is a `.npz` file, which NumPy can read. It holds the weights by name, the state of the
 optimizer by the names of the weights, and the training state as JSON. It is written under a
 temporary name and then renamed, so a checkpoint is always complete. The CRCs of the archive detect
-bytes that change later.
+bytes that change later. `model_folder.py` makes the names of the files.
 
 A file of finished weights can store them in fewer bytes (`store`). Reading returns float32 always.
 """
@@ -46,33 +46,24 @@ def named_weights(model: keras.Model) -> dict[str, tf.Variable]:
     return named
 
 
-def _named_state(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer | None
-) -> dict[str, tf.Variable]:
-    """Returns the state of an optimizer by the names of the weights, in the order of the optimizer.
-
-    A name is such as "optimizer/encoder/layer1/mha/wq/kernel/momentum", or "optimizer/iteration".
-    """
-    if not optimizer:
-        return {}
-    weights = {
-        variable.path.replace("/", "_"): name for name, variable in named_weights(model).items()
-    }
-    named = {}
-    for variable in optimizer.variables:  # Keras names it after its weight
-        weight, _, kind = variable.name.rpartition("_")
-        name = f"{weights[weight]}/{kind}" if weight in weights else variable.name
-        named[f"{OPTIMIZER}{name}"] = variable
-    assert len(named) == len(optimizer.variables), "two variables have the same name"
-    return named
-
-
 def _named_variables(
     model: keras.Model, optimizer: keras.optimizers.Optimizer | None
 ) -> dict[str, tf.Variable]:
-    """Returns the variables of a checkpoint by the names of their arrays."""
-    named = {f"{MODEL}{name}": variable for name, variable in named_weights(model).items()}
-    return named | _named_state(model, optimizer)
+    """Returns the variables of a checkpoint by the names of their arrays.
+
+    The state of an optimizer has names such as "optimizer/encoder/layer1/mha/wq/kernel/momentum",
+    and "optimizer/iteration"; it is in the order of the optimizer.
+    """
+    weights = named_weights(model)
+    named = {f"{MODEL}{name}": variable for name, variable in weights.items()}
+    names = {variable.path.replace("/", "_"): name for name, variable in weights.items()}
+    state = optimizer.variables if optimizer else []
+    for variable in state:  # Keras names it after its weight
+        weight, _, kind = variable.name.rpartition("_")
+        name = f"{names[weight]}/{kind}" if weight in names else variable.name
+        named[f"{OPTIMIZER}{name}"] = variable
+    assert len(named) == len(weights) + len(state), "two variables have the same name"
+    return named
 
 
 def save(
@@ -111,18 +102,16 @@ def restore(
     """Restores a checkpoint.
 
     Args:
-      path: of the checkpoint.
       model: a built `Transformer`, which gets the weights.
       optimizer: a built optimizer, which gets its state; None to leave that state unread.
     Returns: the training state that was saved with it.
     Raises: UserError when the file is missing or has the weights of another model; then nothing
       changes. DamagedError when bytes of the file have changed.
     """
-    prefixes = (MODEL, OPTIMIZER) if optimizer else (MODEL,)
-    arrays, state = _read(path, prefixes)
+    arrays, state = _read(path, (MODEL, OPTIMIZER) if optimizer else (MODEL,))
     variables = _named_variables(model, optimizer)
-    if optimizer and f"{OPTIMIZER}0000" in arrays:  # version 0.2.0 stored the state by its order
-        for i, name in enumerate(_named_state(model, optimizer)):
+    if f"{OPTIMIZER}0000" in arrays:  # version 0.2.0 stored the state by its order
+        for i, name in enumerate(name for name in variables if name.startswith(OPTIMIZER)):
             arrays[name] = arrays.pop(f"{OPTIMIZER}{i:04d}", np.empty(()))
     for name, variable in variables.items():
         shape = arrays[name].shape if name in arrays else "nothing"
@@ -181,8 +170,6 @@ def store(path: str, output: str, storage: str) -> None:
     most half a scale, which is 1/254 of the largest weight of its channel. Vectors stay float32.
 
     Args:
-      path: of the checkpoint.
-      output: of the new checkpoint.
       storage: one of `STORAGE_TYPES`.
     Raises: as `restore`; UserError when the file cannot be written.
     """
@@ -202,36 +189,24 @@ def store(path: str, output: str, storage: str) -> None:
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     """Returns the score by which validations are compared; more is better.
 
-    Args:
-      values: the metrics of a validation, a dict.
     Returns: ("BLEU", score), or ("loss", -loss) where no BLEU score was computed.
     """
-    if "BLEU" in values:
-        return "BLEU", values["BLEU"]
-    return "loss", -values["loss"]
+    return ("BLEU", values["BLEU"]) if "BLEU" in values else ("loss", -values["loss"])
 
 
 def last_eighth(paths: Sequence[str]) -> list[str]:
-    """Returns the checkpoints of the last eighth of the updates of a run.
+    """Returns the checkpoints of the last eighth of the updates of a run, at least one.
 
-    Their weights are similar. In a short run, the newest checkpoints can reach back to the
-    beginning, and then their average is worse than the last of them.
-
-    Args:
-      paths: the checkpoints that are kept, oldest first; at least one.
-    Returns: the newest of them.
+    Their weights are similar. In a short run, the checkpoints that are kept, `paths`, can reach
+    back to the beginning, and then their average is worse than the last of them.
     """
     start = (1 - AVERAGED_PART) * checkpoint_step(paths[-1])
     return [path for path in paths if checkpoint_step(path) > start]
 
 
 def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
-    """Returns the checkpoints of a run with the best validation scores.
+    """Returns the checkpoints of a run with the best validation scores, sorted by their paths.
 
-    Args:
-      paths: the checkpoints.
-      number: how many to return.
-    Returns: a sorted list of paths.
     Raises: UserError when fewer of them were validated at the update at which they were written.
     """
     of_measures: dict[str, dict[str, float]] = {}
@@ -249,8 +224,7 @@ def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
             "validated (the flags --max_checkpoints, --save_steps and --eval_steps of train "
             "determine how many)"
         )
-    best = sorted(scores, key=lambda path: scores[path])[-number:]
-    return sorted(best)
+    return sorted(sorted(scores, key=lambda path: scores[path])[-number:])
 
 
 def _contents(arrays: dict[str, np.ndarray], state: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -274,18 +248,11 @@ def write(path: str, contents: dict[str, Any], compressed: bool = False) -> None
 
 def read_state(path: str) -> dict[str, Any]:
     """Returns the training state in a checkpoint. Raises: as `restore`."""
-    _, state = _read(path, ())
-    return state
+    return _read(path, ())[1]
 
 
 def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads a checkpoint.
-
-    Args:
-      path: of the file.
-      prefixes: a tuple of prefixes; arrays with other names are not read.
-    Returns: the arrays by name, those of `store` as float32, and the training state.
-    """
+    """Reads the arrays whose names begin with a prefix, as float32, and the training state."""
     try:
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files if name.startswith(prefixes)}
@@ -302,7 +269,7 @@ def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], 
 
 
 def _decode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the arrays of a file with those of `store` as float32."""
+    """Returns the arrays of a file as float32, also where `store` made them smaller."""
     decoded: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if name.endswith(INT8):

@@ -12,22 +12,34 @@ from tf_transformer.model.transformer import Transformer
 from tf_transformer.model.variant import Variant
 
 
+def build_transformer(sizes: ModelConfig, precision: str) -> Transformer:
+    """Returns a `Transformer`; arguments as for `build_model`."""
+    fields = [field.name for field in dataclasses.fields(Variant)]
+    variant = Variant(**{name: getattr(sizes, name) for name in fields})
+    return Transformer(
+        sizes.num_layers, sizes.d_model, sizes.num_heads, sizes.dff, sizes.input_vocab_size,
+        sizes.target_vocab_size, sizes.pe_input, sizes.pe_target, sizes.dropout_rate,
+        variant=variant, shared_embeddings=sizes.shared_embeddings, dtype=precision,
+    )  # fmt: skip
+
+
+# `ModelConfig.architecture` -> a function that returns a `Transformer`, such as a changed one.
+ARCHITECTURES = {"transformer": build_transformer}
+
+
 def build_model(model_config: ModelConfig, precision: str = "float32") -> Transformer:
-    """Builds a `Transformer` with new weights.
+    """Builds the model of an architecture, with new weights.
 
     Args:
       model_config: a `ModelConfig`.
       precision: name of a Keras dtype policy. Under "bfloat16", which is for inference, the weights
         are bfloat16, except those of layer norm and positions; under the others they are float32.
+    Raises: UserError for an unknown architecture.
     """
-    sizes = model_config
-    fields = [field.name for field in dataclasses.fields(Variant)]
-    variant = Variant(**{name: getattr(sizes, name) for name in fields})
-    model = Transformer(
-        sizes.num_layers, sizes.d_model, sizes.num_heads, sizes.dff, sizes.input_vocab_size,
-        sizes.target_vocab_size, sizes.pe_input, sizes.pe_target, sizes.dropout_rate,
-        variant=variant, shared_embeddings=sizes.shared_embeddings, dtype=precision,
-    )  # fmt: skip
+    name = model_config.architecture
+    if name not in ARCHITECTURES:
+        raise UserError(f"no architecture {name!r}: known are {', '.join(ARCHITECTURES)}")
+    model = ARCHITECTURES[name](model_config, precision)
     model.build()
     return model
 
@@ -60,9 +72,7 @@ def check_same_vocabularies(
     """Checks that a checkpoint was trained with these vocabularies, not with others of their size.
 
     Args:
-      state: the training state of the checkpoint.
-      tokenizers: of source and target.
-      path: of the checkpoint, for the message.
+      state: the training state of the checkpoint, which is at `path`.
     Raises: UserError when it was trained with others.
     """
     if state.get("vocabularies") != [tokenizer.fingerprint for tokenizer in tokenizers]:

@@ -7,7 +7,6 @@ This module does not import TensorFlow.
 """
 
 import contextlib
-import dataclasses
 import glob
 import json
 import logging
@@ -46,14 +45,9 @@ def default_model_dir(preset: str, data: DataConfig) -> str:
     DATA is the last part of a local path, or for two files, the last parts of both, joined by "-".
     For a TFDS data set it is the complete name, with "-" for "/". The Makefile has the same
     formula.
-
-    Args:
-      preset: its name.
-      data: a `DataConfig`.
     """
     name = data.data
-    is_local = name.startswith(("/", ".")) or "," in name or os.path.exists(name)
-    if is_local:
+    if name.startswith(("/", ".")) or "," in name or os.path.exists(name):
         name = "-".join(os.path.basename(path.rstrip("/")) for path in name.split(","))
     name = name.replace("/", "-")
     return os.path.join("models", f"{preset}-{name}-{data.source}-{data.target}")
@@ -115,7 +109,6 @@ def find(model_dir: str, checkpoint: str | None = None) -> str:
     """Returns the path of a checkpoint.
 
     Args:
-      model_dir: a model folder.
       checkpoint: "averaged", "best", "latest", or a path; None for the first of these names that
         exists.
     Raises: UserError when there is none.
@@ -136,10 +129,7 @@ def find(model_dir: str, checkpoint: str | None = None) -> str:
 
 
 def is_older_than_model(path: str, model_dir: str) -> bool:
-    """Whether a file or a folder is older than the weights that commands use by default.
-
-    Raises: UserError when the model has none, OSError for what is not there.
-    """
+    """Whether a file or folder is older than the default weights; OSError if it is not there."""
     return os.path.getmtime(path) < os.path.getmtime(find(model_dir))
 
 
@@ -175,12 +165,10 @@ def is_built_in(model_dir: str) -> bool:
 
 
 def find_model_dir(model_dir: str) -> str:
-    """Returns the folder of a model.
+    """Returns the folder of a model, given that folder or the name of a built-in model.
 
-    Args:
-      model_dir: a model folder, or the name of a built-in model. A folder of that name in the
-        working directory takes precedence over the built-in model.
-    Returns: the path. A name that is neither of them is returned unchanged; loading it then fails.
+    A folder of that name in the working directory takes precedence over the built-in model. A name
+    that is neither of them is returned unchanged; loading it then fails.
     """
     if model_dir not in built_in_models():
         return model_dir
@@ -204,8 +192,6 @@ def read_card(model_dir: str) -> dict[str, Any]:
     A card is Markdown. It can begin with the metadata of Hugging Face's cards, whose `widget` has
     example sentences, each on a line `- text: SENTENCE`.
 
-    Args:
-      model_dir: a model folder.
     Returns: "about", the first paragraph, and "examples", a list of sentences; {} without a card.
     """
     try:
@@ -224,10 +210,8 @@ def read_card(model_dir: str) -> dict[str, Any]:
 def writable_folder(model_dir: str) -> str:
     """Returns the folder for files that are written beside a model, such as its evaluation.
 
-    Args:
-      model_dir: a model folder.
-    Returns: the folder itself; for a built-in model, or a folder that cannot be written to,
-      `models/NAME` in the working directory.
+    That is the model folder; for a built-in model, or a folder that cannot be written to,
+    `models/NAME` in the working directory.
     """
     read_only = os.path.isdir(model_dir) and not os.access(model_dir, os.W_OK)
     if is_built_in(model_dir) or read_only:
@@ -236,10 +220,7 @@ def writable_folder(model_dir: str) -> str:
 
 
 def initial_config(init_from: str) -> Config:
-    """Loads the settings of the model with which a run starts.
-
-    Raises: UserError when there is none.
-    """
+    """Loads the settings of the model with which a run starts; UserError when there is none."""
     try:
         return load_config(find_model_dir(init_from))
     except UserError as error:
@@ -251,21 +232,18 @@ def initial_settings(model_dir: str) -> dict[str, Any]:
 
     These are the model's sizes, with its dropout rate, its vocabularies, and its search.
 
-    Args:
-      model_dir: a model folder, or the name of a built-in model.
     Returns: the values by the names of fields, for `Config.replace`.
     Raises: UserError when there is no model.
     """
     config = initial_config(model_dir)
+    of_data = (
+        "vocab_size", "subword_model", "shared_vocab", "source_normalization",
+        "target_normalization",
+    )  # fmt: skip
     return {
-        **dataclasses.asdict(config.model),
-        **dataclasses.asdict(config.decode),
-        "vocab_size": config.data.vocab_size,
-        "subword_model": config.data.subword_model,
-        "shared_vocab": config.data.shared_vocab,
-        "source_normalization": config.data.source_normalization,
-        "target_normalization": config.data.target_normalization,
-    }
+        **vars(config.model), **vars(config.decode),
+        **{name: getattr(config.data, name) for name in of_data},
+    }  # fmt: skip
 
 
 def initial_name(init_from: str) -> str:

@@ -45,14 +45,8 @@ def fused_layer_normalization(
 
     The backward pass needs only n and rstd. TensorFlow's automatic gradient keeps and reads about
     twice as many tensors of the size of x. An update takes 7% (base sizes) to 16% (small sizes)
-    longer with it (float32, two cores; `benchmarks/kernels.py`).
-
-    Args:
-      x: `[..., D]`.
-      gamma, beta: float32 `[D]`.
-      epsilon: added to the variance.
-    Returns: `[..., D]` in the type of `x`. Means, variances and sums are float32; n is rounded to
-      the type of `x`.
+    longer with it (float32, two cores; `benchmarks/kernels.py`). Arguments and result are as of
+    `layer_normalization`; n is rounded to the type of `x`.
     """
 
     @tf.custom_gradient

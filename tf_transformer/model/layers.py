@@ -40,8 +40,7 @@ def point_wise_feed_forward_network(
     Args:
       d_model: width of the output.
       dff: d_ff, width of the inner layer.
-      name: name of the Keras model.
-      dtype: precision of its layers, None for the global one.
+      name, dtype: of the Keras model and its layers.
       activation: "relu", the max(0, x) of the equation, or another Keras activation.
     Returns: a Keras model `[B, S, D]` -> `[B, S, D]`.
     """
