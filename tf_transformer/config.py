@@ -370,7 +370,12 @@ class DecodeConfig(Settings):
     beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1, 1000)
     length_penalty: float = setting(0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", 0, 10)
     extra_decode_length: int = setting(50, "most sub-words of output beyond the input", 1, 100_000)
-    decode_batch_tokens: int = setting(4096, "source tokens times hypotheses of one batch", 1)
+    decode_batch_tokens: int = setting(
+        4096,
+        "source tokens times hypotheses of one batch on a CPU; on a GPU eight times as many, or "
+        "what fits into its memory",
+        1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,7 +386,9 @@ class ComputeConfig(Settings):
         "float32", "type of the weights and of products", choices=("float32", "bfloat16")
     )
     jit_compile: str = setting(
-        "auto", "whether XLA compiles searches; auto: on GPUs", choices=("auto", "on", "off")
+        "auto",
+        "whether XLA compiles searches; auto: on GPUs, for long texts",
+        choices=("auto", "on", "off"),
     )
 
 
