@@ -56,7 +56,7 @@ class SGD(FusedAdam):
         self.graphs += 1
         super().apply_if(*arguments)
 
-    def update_step(self, gradient, variable, learning_rate, betas=None):
+    def update_step(self, gradient, variable, learning_rate, *_):
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle, alpha=learning_rate, delta=gradient
         )
