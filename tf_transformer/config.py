@@ -247,22 +247,21 @@ class DataConfig(Settings):
         return self.source_normalization, self.target_normalization
 
 
-NOAM = "noam"  # tensor2tensor's name of Eq. 3
-INVERSE_SQRT = "inverse_sqrt"  # fairseq's name
-# The schedules of `training/schedule.py`: name -> the learning rate after its linear warm-up.
+NOAM, INVERSE_SQRT = "noam", "inverse_sqrt"  # the names in tensor2tensor and fairseq
+CONSTANT, LINEAR, COSINE = "constant", "linear", "cosine"
+# The schedules that `training/schedule.py` makes -> the learning rate after its linear warm-up.
 SCHEDULES = {
     NOAM: "Eq. 3",
     INVERSE_SQRT: "the same curve, with its peak given",
-    "constant": "stays at its peak",
-    "linear": "falls linearly to 0 at train_steps",
-    "cosine": "falls to 0 at train_steps along a cosine",
+    CONSTANT: "stays at its peak",
+    LINEAR: "falls linearly to 0 at train_steps",
+    COSINE: "falls to 0 at train_steps along a cosine",
 }
-DECAY_TO_0 = ("linear", "cosine")  # those that end at train_steps
+DECAY_TO_0 = (LINEAR, COSINE)  # those that end at train_steps
 BLEU_TOKENIZERS = (
     "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200",
     "none",
 )  # fmt: skip
-VALIDATION_METRICS = ("loss", "BLEU", "chrF")  # of early stopping
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,6 +45,8 @@ class PublishedMetric(NamedTuple):
     fits: Callable[[DataConfig], bool]  # of the settings of a model's text
 
 
+# Those of `evaluate`, `compare` and `--mbr`. What a training measures of its validation text is in
+# `Trainer.validate` (training/trainer.py), by `score` of bleu.py.
 METRICS = {
     "bleu": Metric(
         "BLEU",
