@@ -174,10 +174,10 @@ def _score_translations(
 
 def _score_parses(pairs: list[tuple[str, str]], outputs: list[str], path: str) -> None:
     """Replaces the raw outputs in a file by trees, and prints their scores."""
-    from tf_transformer.data.trees import restore
+    from tf_transformer.data.trees import parse_output
     from tf_transformer.evaluation.parser import evaluate_parses
 
-    gold = [restore(tree, words.split(" ")) for words, tree in pairs]
+    gold = [parse_output(tree, words.split(" ")) for words, tree in pairs]
     evaluation = evaluate_parses(gold, outputs)
     with open_output(path) as trees:
         trees.writelines(f"{tree}\n" for tree in evaluation.trees)
