@@ -6,6 +6,7 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 """
 
 import dataclasses
+import functools
 import json
 import logging
 from collections.abc import Collection, Sequence
@@ -15,6 +16,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 
 logger = logging.getLogger(__name__)
+_warn_once = functools.cache(logger.warning)  # of each message: a command reads files again
 
 MICRO_BATCH_TOKENS = 4096  # of a CPU
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
@@ -544,7 +546,7 @@ class Config:
             for part in values.values():
                 for name in GONE.keys() & part.keys():
                     if (value := part.pop(name)) != GONE[name]:
-                        logger.warning(f"{path}: {name} {value} has no effect: it {GONE_SINCE}")
+                        _warn_once(f"{path}: {name} {value} has no effect: it {GONE_SINCE}")
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None

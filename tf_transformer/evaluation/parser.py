@@ -68,11 +68,8 @@ class Parser:
         Raises: UserError for a sentence with more sub-words than the model has positions.
         """
         words_of_each = [words_of(sentence) for sentence in sentences]
-        outputs = self.outputs(words_of_each, progress, first_line)
-        return [
-            parse_output(text, words) if words else None
-            for text, words in zip(outputs, words_of_each)
-        ]
+        pairs = zip(self.outputs(words_of_each, progress, first_line), words_of_each)
+        return [parse_output(text, words) if words else None for text, words in pairs]
 
 
 def words_of(sentence: Sentence) -> list[str]:
