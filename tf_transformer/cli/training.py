@@ -72,7 +72,12 @@ def train(values: flags.FlagValues) -> None:
         print(result)
     elif result:  # the run is complete
         _print_samples(trainer)
-        _print_next_commands(trainer.config.data, shlex.quote(model_dir), program)
+        print(f"\nThe model is in {shlex.quote(model_dir)} (averaged weights first). Next:")
+        names = ["translate", "evaluate", "export", "serve"]
+        if trainer.config.data.target == TREES:
+            names = ["parse", "evaluate"]
+        for name in names:
+            print(f"  {program} {name} --model_dir={shlex.quote(model_dir)}")
     else:
         ending = f"stopped and saved after {trainer.step:,} updates"
         record_in_run_log(ending, logging.INFO)
@@ -159,16 +164,6 @@ def _print_samples(trainer: Trainer) -> None:
     translations = translator([source for source, _ in pairs])
     for (source, reference), translation in zip(pairs, translations):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
-
-
-def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None:
-    """Prints what can be done with a trained model; `data` is a `DataConfig`."""
-    names = ["translate", "evaluate", "export", "serve"]
-    if data.target == TREES:
-        names = ["parse", "evaluate"]
-    print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
-    for name in names:
-        print(f"  {program} {name} --model_dir={model_dir}")
 
 
 @command(
