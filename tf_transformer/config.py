@@ -21,13 +21,10 @@ _warn_once = functools.cache(logger.warning)  # of each message: a command reads
 MICRO_BATCH_TOKENS = 4096  # of a CPU
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
 
-# The type of a setting -> the types of its values, and their description.
-_VALUES: dict[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "a whole number"),
-    float: ((float, int), "a number"),
-    str: ((str,), "text"),
-    bool: ((bool,), "true or false"),
-}
+# The type of a setting -> what its values are.
+_VALUES: dict[Any, str] = {
+    int: "a whole number", float: "a number", str: "text", bool: "true or false",
+}  # fmt: skip
 
 
 def setting(
@@ -59,13 +56,14 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             name, value, kind = field.name, getattr(self, field.name), field.type
-            types, description = _VALUES[kind]
+            is_number = kind in (int, float)
+            types: Any = (int, float) if kind is float else kind
             if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
-                raise UserError(f"{name} is {value!r}: give {description}")
+                raise UserError(f"{name} is {value!r}: give {_VALUES[kind]}")
             low, high = field.metadata["minimum"], field.metadata["maximum"]
-            if kind in (int, float) and value < low:
+            if is_number and value < low:
                 raise UserError(f"{name} is {value}: give at least {low}")
-            if kind in (int, float) and not value <= high:  # also NaN
+            if is_number and not value <= high:  # also NaN
                 raise UserError(f"{name} is {value}: give at most {high:,}")
             choices = field.metadata["choices"]
             if choices and value not in choices:
@@ -520,10 +518,7 @@ class Config:
 
         Raises: TypeError or KeyError when the dict has other names.
         """
-        return cls(
-            ModelConfig(**parts["model"]), DataConfig(**parts["data"]),
-            TrainConfig(**parts["train"]), DecodeConfig(**parts["decode"]),
-        )  # fmt: skip
+        return cls(**{name: type(part)(**parts[name]) for name, part in vars(cls()).items()})
 
     @classmethod
     def load(cls, path: str) -> "Config":
