@@ -140,6 +140,12 @@ class Run(NamedTuple):
         """When each metric was best, where that ended the run; else ""."""
         return self.lines[-1].get("stopped_early", "") if self.complete else ""
 
+    @property
+    def state(self) -> str:
+        """How far the run is."""
+        ended = "stopped early" if self.stopped_early else "complete"
+        return ended if self.complete else "unfinished"
+
     def of_kind(self, kind: str) -> list[Line]:
         """The lines of "train", "validation" or "average"."""
         return [line for line in self.lines if line["kind"] == kind]
@@ -250,10 +256,7 @@ def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
             )
             settings[name] = list(short)
     numbers = [str(number) for number in range(1, len(runs) + 1)]
-    states = [
-        "stopped early" if run.stopped_early else "complete" if run.complete else "unfinished"
-        for run in runs
-    ]
+    states = [run.state for run in runs]
     table = [numbers, states, *settings.values(), *(row.cells() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table)]
 
