@@ -37,7 +37,7 @@ PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATION
     "train a model on sentence pairs, or resume a run",
     lambda: [
         Flag("preset", str, f"the settings to start from: {PRESET_NAMES}", "pocket"),
-        Flag("config", str, "the same: a file, such as the config.json of a run, for --preset"),
+        Flag("config", str, "file to start from in place of --preset: the config.json of a run"),
         Flag(
             "model_dir", str,
             "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)",
