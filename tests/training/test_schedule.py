@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.config import Config
+from tf_transformer.config import SCHEDULES, Config
 from tf_transformer.training.schedule import CustomSchedule, make_schedule
 
 
@@ -58,3 +58,10 @@ def test_noam_is_equation_3():
     np.testing.assert_array_equal(schedule(steps), CustomSchedule(512, 10, 0.5)(steps))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
     np.testing.assert_array_equal(again(steps), schedule(steps))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_each_schedule_of_the_command_line(name):
+    """It can be made, and rises in its warm-up."""
+    schedule = schedule_of(name)
+    assert 0 == schedule(0) < schedule(5) < schedule(10)

@@ -122,8 +122,10 @@ def restore(
     arrays, state = _read(path, prefixes)
     variables = _named_variables(model, optimizer)
     if optimizer and f"{OPTIMIZER}0000" in arrays:  # version 0.2.0 stored the state by its order
-        for i, name in enumerate(_named_state(model, optimizer)):
-            arrays[name] = arrays.pop(f"{OPTIMIZER}{i:04d}", np.empty(()))
+        names, ordered = _named_state(model, optimizer), sorted(arrays.keys() - variables.keys())
+        # A moving average, which is gone, stood after the number of updates.
+        del ordered[1 : 1 + max(0, len(ordered) - len(names))]
+        arrays |= {name: arrays[each] for name, each in zip(names, ordered)}
     for name, variable in variables.items():
         shape = arrays[name].shape if name in arrays else "nothing"
         if shape != tuple(variable.shape):

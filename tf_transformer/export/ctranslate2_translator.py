@@ -17,8 +17,8 @@ from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
-from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
+from tf_transformer.data.text_files import LINE_SEPARATORS
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     Translation,
