@@ -104,8 +104,11 @@ class SignatureSpec(NamedTuple):
     options: list[str] = []  # of `request_options`, each row its own
 
 
-TRUNCATED = "whether it is cut off at the longest output"
-BEST = f"`translation` `[N]`, `score` `[N]`, `truncated` `[N]`: {TRUNCATED}"
+BEST = (
+    "`translation` `[N]`, `score` `[N]`, `truncated` `[N]`: whether it is cut off at the longest "
+    "output"
+)
+LIMITS = ["min_length", "max_decode_length", "target_prefix"]
 SIGNATURES = {
     "serving_default": SignatureSpec(["text"], BEST),
     "nbest": SignatureSpec(
@@ -127,21 +130,9 @@ SIGNATURES = {
     "translate_with_options": SignatureSpec(
         ["text"],
         "as `nbest`, and `count` `[N]`, the number of translations",
-        ["n_best", "min_length", "max_decode_length", "length_penalty", "target_prefix"],
+        ["n_best", "length_penalty", *LIMITS],
     ),
-    "sample": SignatureSpec(
-        ["text"],
-        BEST,
-        [
-            "temperature",
-            "top_k",
-            "top_p",
-            "seed",
-            "min_length",
-            "max_decode_length",
-            "target_prefix",
-        ],
-    ),
+    "sample": SignatureSpec(["text"], BEST, ["temperature", "top_k", "top_p", "seed", *LIMITS]),
     "alternatives": SignatureSpec(
         ["text"],
         "as `nbest`, and `probabilities`; a column for each of the most probable next sub-words",
@@ -230,9 +221,8 @@ class TextFunctions:
     def _translate(self, text: tf.Tensor, number: int) -> Tensors:
         """The K best translations of texts, as `nbest`."""
 
-        def search(inp: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            result = search_translations(self._model, inp, self._decode, number)
-            return result.ids, result.scores, result.truncated
+        def search(inp: tf.Tensor) -> Tensors:
+            return search_translations(self._model, inp, self._decode, number)._asdict()
 
         return self._search_texts(search, text, number, self._decode.beam_size)
 
@@ -244,15 +234,17 @@ class TextFunctions:
         """
         beam_size = self._decode.beam_size  # K
 
-        def search(
-            inp: tf.Tensor, prefix: tf.Tensor, n_best: tf.Tensor, **options: tf.Tensor
-        ) -> tuple[tf.Tensor, ...]:
+        def search(inp: tf.Tensor, n_best: tf.Tensor, **options: tf.Tensor) -> Tensors:
             most = tf.reduce_max(n_best)  # the others of a text have no effect on its first ones
-            result = search_translations(self._model, inp, self._decode, most, prefix, **options)
-            missing = [[0, 0], [0, beam_size - tf.shape(result.scores)[1]]]
-            scores = tf.pad(result.scores, missing, constant_values=NEGATIVE_INFINITY)
-            ids = tf.pad(result.ids, [*missing, [0, 0]])
-            return ids, scores, tf.pad(result.truncated, missing)  # (n, K, T), (n, K), (n, K)
+            found = search_translations(self._model, inp, self._decode, most, **options)
+            missing = [[0, 0], [0, beam_size - tf.shape(found.scores)[1]]]
+            return {
+                "ids": tf.pad(found.ids, [*missing, [0, 0]]),  # (n, K, T)
+                "scores": tf.pad(
+                    found.scores, missing, constant_values=NEGATIVE_INFINITY
+                ),  # (n, K)
+                "truncated": tf.pad(found.truncated, missing),  # (n, K)
+            }
 
         found = self._search_texts(search, text, beam_size, beam_size, **options)
         wanted = tf.range(beam_size) < options["n_best"][:, tf.newaxis]  # (N, K)
@@ -268,11 +260,10 @@ class TextFunctions:
         Returns: the results of `serving_default`; the score is of the model's distribution.
         """
 
-        def draw(inp: tf.Tensor, seed: tf.Tensor, **options: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def draw(inp: tf.Tensor, seed: tf.Tensor, **options: tf.Tensor) -> Tensors:
             halves = tf.bitcast(seed, tf.int32)  # (n, 2), the lower half first
             seeds = tf.stack([halves[:, 0], halves[:, 1] + 1], axis=1)
-            result = sample_translations(self._model, inp, self._decode, seeds, **options)
-            return result.ids, result.scores, result.truncated
+            return sample_translations(self._model, inp, self._decode, seeds, **options)._asdict()
 
         return _best(self._search_texts(draw, text, 1, 1, **options))
 
@@ -285,15 +276,17 @@ class TextFunctions:
         """
         number = min(ALTERNATIVES, self._model.target_vocab_size - 3)  # K
 
-        def complete(inp: tf.Tensor, **options: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            return alternative_translations(self._model, inp, self._decode, number, **options)
-
         results = {**N_BEST, "probabilities": 0.0}
+
+        def complete(inp: tf.Tensor, **options: tf.Tensor) -> Tensors:
+            found = alternative_translations(self._model, inp, self._decode, number, **options)
+            return dict(zip(("ids", "scores", "truncated", "probabilities"), found))
+
         return self._search_texts(complete, text, number, number, results, 2, **options)
 
     def _search_texts(
         self,
-        search: Callable[..., tuple[tf.Tensor, ...]],
+        search: Callable[..., Tensors],
         text: tf.Tensor,
         number: int,
         rows_per_text: int,
@@ -306,8 +299,8 @@ class TextFunctions:
 
         Args:
           search: a function of a chunk: of its source ids `inp` `[n, S]`, its options, and the ids
-            `prefix` `[n, P]` where there are target prefixes. It returns the results in their
-            order: ids `[n, K, T]`, scores `[n, K]`, and others `[n, K]`.
+            `prefix` `[n, P]` where there are target prefixes. It returns `ids` `[n, K, T]`, and
+            by name the other results `[n, K]`.
           text: strings `[N]`.
           number: K.
           rows_per_text: hypotheses of each text that are computed at the same time.
@@ -328,10 +321,10 @@ class TextFunctions:
             lengths += prefix_lengths - 1
 
         def search_chunk(**chunk: tf.Tensor) -> Tensors:
-            ids, *others = search(**chunk)
-            flat = tf.reshape(ids, [-1, tf.shape(ids)[2]])  # (n * K, T)
-            texts = tf.reshape(detokenize(self._target, flat), [-1, number])  # (n, K)
-            return dict(zip(results, (texts, *others)))
+            found = search(**chunk)
+            ids = tf.reshape(found["ids"], [-1, tf.shape(found["ids"])[2]])  # (n * K, T)
+            texts = tf.reshape(detokenize(self._target, ids), [-1, number])  # (n, K)
+            return {**found, "translations": texts}
 
         shape = [tf.size(lengths), number]  # N, K
         defaults = {name: tf.fill(shape, value) for name, value in results.items()}
@@ -437,7 +430,8 @@ def _map_chunks(
     """Runs a function on chunks of rows of similar length, longest first.
 
     Args:
-      function: of the rows of a chunk, which are padded; returns tensors `[n, ...]` by name.
+      function: of the rows of a chunk, which are padded; returns tensors `[n, ...]` by name, those
+        of the defaults and others.
       rows: its arguments for all rows, by name `[N, ...]`.
       fits: bool `[N]`, the rows on which the function runs.
       lengths: int32 `[N]`, of all rows.
