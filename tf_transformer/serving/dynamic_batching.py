@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.model_interface import Inputs, Outputs, Signature
+from tf_transformer.serving.model_interface import Inputs, LoadedSignature, Outputs
 
 SHORT_LENGTH = 64  # sub-words of the longest row in the lane of short rows
 
@@ -35,7 +35,7 @@ class QueueFullError(Exception):
 
 @dataclasses.dataclass(eq=False)
 class _Request:
-    signature: Signature
+    signature: LoadedSignature
     inputs: Inputs
     deadline: float  # of time.monotonic
     arrived: float
@@ -88,7 +88,7 @@ class Batcher:
         return len({part.request for part in parts if not part.future.done()})
 
     async def compute(
-        self, signature: Signature, inputs: Inputs, lengths: Sequence[int], deadline: float
+        self, signature: LoadedSignature, inputs: Inputs, lengths: Sequence[int], deadline: float
     ) -> Outputs:
         """Computes a request in one or several batches. To withdraw it, cancel the task.
 
@@ -201,7 +201,7 @@ class Batcher:
             lane.executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _batch_key(signature: Signature, inputs: Inputs) -> Any:
+def _batch_key(signature: LoadedSignature, inputs: Inputs) -> Any:
     """Requests of equal keys may share a batch.
 
     The options of a request whose rows differ in them, or that must not be batched, equal no other.

@@ -19,10 +19,13 @@ request.
 import asyncio
 import contextlib
 import functools
+import html
 import logging
 import math
+import pathlib
 import re
 import socket
+import string
 import time
 import uuid
 import zlib
@@ -37,7 +40,9 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.config import ServeConfig
@@ -50,7 +55,6 @@ from tf_transformer.serving.model_interface import (
     LoadModel,
     Outputs,
 )
-from tf_transformer.serving.pages import add_pages
 from tf_transformer.serving.rest_format import (
     ErrorResponse,
     PredictRequest,
@@ -69,6 +73,19 @@ MODELS = "/v1/models/"  # before the name of a model in a path
 EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
     "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
+}
+PAGE = pathlib.Path(__file__).parent / "page_files"
+# The attention viewer has them too.
+DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
+PAGE_TYPES = {".css": "text/css", ".js": "text/javascript"}  # of the files that the pages load
+PAGE_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
 }
 Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -316,7 +333,7 @@ class Server:
         @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
         @api.get("/metrics")
         async def get_metrics() -> Response:
-            content = self._metrics.export()
+            content = prometheus_client.generate_latest(self._metrics.registry)
             return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     async def _answer_error(self, request: Request, error: Any) -> JSONResponse:
@@ -330,6 +347,39 @@ class Server:
             case RequestValidationError():
                 return error_response(400, f"version: {error.errors()[0]['msg']}")
         return error_response(500, "internal error: the log has it beside X-Request-Id")
+
+
+def add_pages(api: Starlette, models: Mapping[str, Callable[[], dict[str, Any]]]) -> None:
+    """Adds the page on which a browser translates text, and that of the interface.
+
+    Args:
+      api: an application.
+      models: name -> a function that returns what the model says of itself, as a dict.
+    """
+    page = string.Template((PAGE / "index.html").read_text("utf-8")).substitute(
+        names=html.escape(" ".join(models)),
+        controls=(DISPLAY / "controls.html").read_text("utf-8"),
+        attention=(DISPLAY / "attention.html").read_text("utf-8"),
+    )
+    files = {
+        f"/{path.name}": (path.read_text("utf-8"), PAGE_TYPES[path.suffix])
+        for path in (*PAGE.iterdir(), *DISPLAY.iterdir())
+        if path.suffix in PAGE_TYPES
+    }
+    files["/"] = page, "text/html"
+    files["/docs"] = (PAGE / "docs.html").read_text("utf-8"), "text/html"
+
+    async def get_file(request: Request) -> Response:
+        content, kind = files[request.url.path]
+        return Response(content, media_type=kind, headers=PAGE_HEADERS)
+
+    async def get_descriptions(request: Request) -> Response:
+        return JSONResponse({name: read() for name, read in models.items()}, headers=PAGE_HEADERS)
+
+    for path in files:
+        api.add_route(path, get_file, include_in_schema=False)
+    api.add_route("/models.json", get_descriptions, include_in_schema=False)
+    api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
 def error_response(
