@@ -13,6 +13,7 @@ EXPORT_DIR/
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
+import inspect
 import itertools
 import os
 import string
@@ -182,11 +183,12 @@ def _readme(name: str, output: str, config: Config, signatures: Collection[str])
     """The README.md of a version, in Markdown."""
     decode, model = config.decode, config.model
     penalty = f"{decode.length_penalty:g}"
-    rows = []
+    functions = []
     for each in signatures:
-        texts, outputs, names = SIGNATURES[each]
+        texts, names = SIGNATURES[each]
         inputs = f"{_code(texts)}; options {_code(names)}" if names else _code(texts)
-        rows.append(f"| `{each}` | {inputs} | {outputs} |")
+        outputs = inspect.getdoc(getattr(TextFunctions, each))
+        functions.append(f"### {each}\n\nInputs: {inputs}\n\n{outputs}\n")
     of_alignments = ""
     if "alignments" in signatures:
         of_alignments = (
@@ -222,11 +224,13 @@ In Python, in this folder; `import tensorflow_text` adds the operations of the t
     signatures = tf.saved_model.load(".").signatures
     print(signatures["serving_default"](text=tf.constant(["a sentence"])))
 
-N texts have S source and T target sub-words, and K = {decode.beam_size} translations each.
+## Values of `signature_name`
 
-| `signature_name` | inputs, strings `[N]`; options | outputs |
-|---|---|---|
-{new_line.join(rows)}
+N texts are strings `[N]`, of S source and T target sub-words, with K translations each. The model
+has L layers with H heads.
+
+{new_line.join(functions)}
+## Options
 
 Options are values `[N]`, one for each text. A request over gRPC without TensorFlow Serving's
 batching can leave them out, and so can one to `tf-transformer serve`. Over REST, TensorFlow Serving

@@ -6,10 +6,10 @@ The result of a row does not depend on the other rows:
 - Text with more sub-words than the model has positions is not translated. Its result is empty,
   with score -1e9. So is text with such a prefix.
 
-`SIGNATURES` names the functions, what they take and what they return. A new option is a line in
-`request_options`, its name in `SIGNATURES`, and its use in the method of that name. The inputs of
-the signature, the checks, the recorded warm-up requests and the README of an export follow from
-these.
+`SIGNATURES` names the functions and what they take; their docstrings in `TextFunctions` say what
+they return. A new option is a line in `request_options`, its name in `SIGNATURES`, and its use in
+the method of that name. The inputs of the signature, the checks, the recorded warm-up requests and
+the README of an export follow from these.
 
 Shapes: N texts, n texts of a chunk, K hypotheses, S source and T target sub-words, H heads,
 L layers, V target vocabulary.
@@ -97,47 +97,22 @@ def request_options(decode: DecodeConfig) -> dict[str, Option]:
 
 
 class SignatureSpec(NamedTuple):
-    """The inputs and outputs of the method of `TextFunctions` with its name."""
+    """The inputs of the method of `TextFunctions` with its name."""
 
     texts: list[str]
-    outputs: str  # in Markdown
     options: list[str] = []  # of `request_options`, each row its own
 
 
-BEST = (
-    "`translation` `[N]`, `score` `[N]`, `truncated` `[N]`: whether it is cut off at the longest "
-    "output"
-)
 LIMITS = ["min_length", "max_decode_length", "target_prefix"]
 SIGNATURES = {
-    "serving_default": SignatureSpec(["text"], BEST),
-    "nbest": SignatureSpec(
-        ["text"], "`translations`, `scores` and `truncated` `[N, K]`, as above, best first"
-    ),
-    "score": SignatureSpec(
-        ["source", "target"],
-        "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`",
-    ),
-    "alignments": SignatureSpec(
-        ["text"],
-        "`translation` `[N]`, `source_tokens` `[N, S]`, `target_tokens` `[N, T]`, `weights` "
-        "`[N, layers, heads, T, S]`: row t is where the model attends when it predicts target "
-        "sub-word t",
-    ),
-    "count_tokens": SignatureSpec(
-        ["text"], "`tokens` `[N]`, the number of source sub-words, without the end token"
-    ),
-    "translate_with_options": SignatureSpec(
-        ["text"],
-        "as `nbest`, and `count` `[N]`, the number of translations",
-        ["n_best", "length_penalty", *LIMITS],
-    ),
-    "sample": SignatureSpec(["text"], BEST, ["temperature", "top_k", "top_p", "seed", *LIMITS]),
-    "alternatives": SignatureSpec(
-        ["text"],
-        "as `nbest`, and `probabilities`; a column for each of the most probable next sub-words",
-        ["min_length", "target_prefix"],
-    ),
+    "serving_default": SignatureSpec(["text"]),
+    "nbest": SignatureSpec(["text"]),
+    "score": SignatureSpec(["source", "target"]),
+    "alignments": SignatureSpec(["text"]),
+    "count_tokens": SignatureSpec(["text"]),
+    "translate_with_options": SignatureSpec(["text"], ["n_best", "length_penalty", *LIMITS]),
+    "sample": SignatureSpec(["text"], ["temperature", "top_k", "top_p", "seed", *LIMITS]),
+    "alternatives": SignatureSpec(["text"], ["min_length", "target_prefix"]),
 }
 
 
@@ -152,7 +127,7 @@ def graph_function(functions: "TextFunctions", name: str, decode: DecodeConfig) 
       name: of the signature.
       decode: the `DecodeConfig` of the export.
     """
-    texts, _, names = SIGNATURES[name]
+    texts, names = SIGNATURES[name]
     every = request_options(decode)
     options = {each: every[each] for each in names}
 
@@ -178,10 +153,10 @@ class TextFunctions:
     """The functions of a model on tensors of strings; they run in a graph.
 
     They compute the texts in chunks, so that only the results grow with the number of texts. Texts
-    are strings `[N]`, and options are tensors `[N]`.
+    are strings `[N]`, and options are tensors `[N]`. The README of an export has the docstrings.
 
     Args:
-      model: a built `Transformer`, or an `Ensemble`, which has no `alignments`.
+      model: a built `Transformer`, or an `Ensemble`, whose `alignments` raise UserError.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
     """
@@ -369,7 +344,6 @@ class TextFunctions:
           `[N, T]`, "" at padding; weights, the decoder's attention over the source, float32
           `[N, L, H, T, S]`. Row t of the weights is where the model attends when it predicts
           target sub-word t. Text of more than 128 sub-words has no result.
-        Raises: UserError for an ensemble.
         """
         model = single_model(self._model)
         inp, lengths = _encode(self._source, text)

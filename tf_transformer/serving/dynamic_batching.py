@@ -84,8 +84,8 @@ class Batcher:
     @property
     def queue_length(self) -> int:
         """Requests with a part that has not started."""
-        parts = itertools.chain(*(lane.queue for lane in self._lanes))
-        return len({part.request for part in parts if not part.future.done()})
+        parts = [part for lane in self._lanes for part in lane.queue if not part.future.done()]
+        return len({part.request for part in parts})
 
     async def compute(
         self, signature: LoadedSignature, inputs: Inputs, lengths: Sequence[int], deadline: float
@@ -182,18 +182,15 @@ class Batcher:
                 for name in signature.inputs
             }
             outputs = await run(lane.executor, signature, inputs, deadline)
-            results = [
-                {name: values[end - len(part.rows) : end] for name, values in outputs.items()}
-                for part, end in zip(batch, ends)
-            ]
         except Exception as error:
             for part in batch:
                 if not part.future.done():
                     part.future.set_exception(error)
-        else:
-            for part, result in zip(batch, results):
-                if not part.future.done():
-                    part.future.set_result(result)
+            return
+        for part, end in zip(batch, ends):
+            if not part.future.done():
+                rows = slice(end - len(part.rows), end)
+                part.future.set_result({name: values[rows] for name, values in outputs.items()})
 
     def close(self) -> None:
         """Ends the threads when they have computed their batches."""

@@ -47,11 +47,11 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        gauge, counter, histogram = (
-            functools.partial(kind, registry=self.registry) for kind in (Gauge, Counter, Histogram)
-        )
-        model, path = ["model_name"], ["model_path"]
         ProcessCollector(registry=self.registry)
+        gauge = functools.partial(Gauge, registry=self.registry)
+        counter = functools.partial(Counter, registry=self.registry)
+        histogram = functools.partial(Histogram, registry=self.registry)
+        model, path = ["model_name"], ["model_path"]
         # fmt: off
         self._requests = gauge(  # not a `Counter`, whose name would end with "_total"
             f"{SERVING}request_count", "Requests for predictions", [*model, "status"])
