@@ -219,7 +219,7 @@ class DataConfig(Settings):
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
         0,
-        "most shapes of batches; 0: as many as save padding, but where XLA compiles them 2 to 12, "
+        "most shapes of batches; 0: as many as save padding, but where XLA compiles them 3 to 12, "
         "by the length of the run",
     )
 

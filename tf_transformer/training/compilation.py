@@ -22,20 +22,21 @@ from tf_transformer.training.update import Update
 
 logger = logging.getLogger(__name__)
 
-MIN_SHAPES, MAX_SHAPES = 2, 12
+MIN_SHAPES, MAX_SHAPES = 3, 12
 TOKENS_PER_SECOND = 550_000  # of base on an H200
-# What one more shape costs: 27 s of eight compilations at a time, while updates have a quarter of
-# their speed.
-SECONDS_OF_A_SHAPE = 2.6
-PADDING = 0.5  # with n shapes, about 1 / (2 n) of the time of an update is spent on padding
+# What one more shape costs: 27 s, of which some are compiled at a time while updates run at a quarter
+# of their speed.
+SECONDS_OF_A_SHAPE = 8
+PADDING = 1.4  # with n shapes, there are about PADDING / n tokens of padding for each token (Multi30k)
 
 
 def most_shapes(config: Config) -> int:
     """Chooses how many shapes the batches of a run have, where XLA compiles them.
 
-    With n shapes, a run of S seconds takes S (1 + PADDING / n) + n SECONDS_OF_A_SHAPE. The n with
-    the least time is a square root: 4 for 2,000 updates of base, 12 for its 100,000. It depends on
-    the settings alone, so that the batches of a run are the same on every machine.
+    With n shapes, a run of S seconds without padding takes S (1 + PADDING / n) + n
+    SECONDS_OF_A_SHAPE. The n with the least time is a square root: 4 for 2,000 updates of base, 12
+    for its 100,000. It depends on the settings alone, so that the batches of a run are the same on
+    every machine.
     """
     train = config.train
     seconds = train.train_steps * config.data.batch_tokens / TOKENS_PER_SECOND
