@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 MIN_SHAPES, MAX_SHAPES = 3, 12
 TOKENS_PER_SECOND = 550_000  # of base on an H200
-# What one more shape costs: 27 s, of which some are compiled at a time while updates run at a quarter
-# of their speed.
+# What one more shape costs: 27 s, but several are compiled at a time, and updates run meanwhile, at
+# a quarter of their speed.
 SECONDS_OF_A_SHAPE = 8
-PADDING = 1.4  # with n shapes, there are about PADDING / n tokens of padding for each token (Multi30k)
+PADDING = 1.4  # with n shapes, a token comes with about PADDING / n tokens of padding (Multi30k)
 
 
 def most_shapes(config: Config) -> int:
