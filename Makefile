@@ -28,9 +28,13 @@ FLAG_TARGET := target
 FLAG_MODEL_DIR := model_dir
 flags = $(foreach name,$(1),$(if $(call named,$(name),),--$(FLAG_$(name))='$($(name))'))
 # The gpu extra is installed where nvidia-smi finds a device.
-EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
-# The name of the stamp has the extras, so that the package is installed again on a host that gets a GPU.
+EXTRAS := serving$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
+# What users need. The name has the extras, so that the package is installed again on a host that gets a GPU.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
+# .venv/installed-EXTRA adds another extra of pyproject.toml: dev for tests, or what DATA or FLAGS name.
+DEV := .venv/installed-dev
+NAMED := $(if $(filter hf:%,$(DATA)),datasets) $(filter ctranslate2 huggingface,$(subst =, ,$(FLAGS)))
+train translate evaluate export serve: $(addprefix .venv/installed-,$(NAMED))
 RUN := $(BIN)/python -m tf_transformer
 # glibc keeps the memory of large tensors from step to step, in huge pages; see docs/install.md.
 COMPUTING := train translate evaluate wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained
@@ -44,13 +48,14 @@ serve: export MALLOC_CONF ?= background_thread:true
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks page lab docs docs-serve dist lint format clean
+.PHONY: help install install-dev train translate evaluate average export serve plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks page lab docs docs-serve dist lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "options of train: PRESET=pocket|tiny|small|base|big|parsing-pocket|parsing DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
 
 install: $(STAMP) ## create .venv and install the package into it, when it is missing or out of date
+install-dev: $(DEV) ## the same with what tests, checks and builds need
 
 # The first Python from 3.10 to 3.13 that can create virtual environments is used; PYTHON=... selects another.
 # The pip of Python 3.10 takes more than 15 minutes to resolve the versions, so it is upgraded first.
@@ -65,6 +70,11 @@ $(STAMP): pyproject.toml setup.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip; \
 	$(BIN)/python -m pip install --quiet -e '.[$(EXTRAS)]'; \
 	touch $@
+
+.venv/installed-%: $(STAMP)
+	@echo "installing the extra $* into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@touch $@
 
 train: $(STAMP) ## train a model: by default the pocket preset on the built-in corpus
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) --model_dir='$(MODEL_DIR)' \
@@ -184,14 +194,14 @@ $(1)/python $(PYTEST) -m 'not slow' $(PART_3) $(FLAGS)
 $(1)/python $(PYTEST) -m 'not slow' tests $(foreach part,$(PART_1) $(PART_2) $(PART_3),--ignore=$(part)) $(FLAGS)
 endef
 
-test: $(STAMP) ## run the fast tests
+test: $(DEV) ## run the fast tests
 	$(call fast,$(BIN))
 
-test-slow: $(STAMP) ## run the tests that start programs and wait for them; on Debian, root installs nginx for one
+test-slow: $(DEV) ## run the tests that start programs and wait for them; on Debian, root installs nginx for one
 	$(BIN)/python $(PYTEST) -m slow $(FLAGS)
 
 # One after another: the notebooks measure times.
-test-all: $(STAMP) ## run all tests but those that need a GPU or PyTorch, build the documentation, execute the notebooks
+test-all: $(DEV) ## run all tests but those that need a GPU or PyTorch, build the documentation, execute the notebooks
 	$(MAKE) test
 	$(MAKE) test-slow
 	$(MAKE) test-wheel
@@ -204,19 +214,19 @@ test-lowest: RESOLVE := --resolution=lowest-direct
 test-lowest: ## the same with the lowest versions that pyproject.toml allows
 test-newest: RESOLVE := --upgrade --prerelease=allow
 test-newest: ## the same with the newest versions that it allows, pre-releases included
-test-lowest test-newest: $(STAMP)
+test-lowest test-newest: $(DEV)
 	$(BIN)/uv venv --quiet --clear --python=$(BIN)/python .venv/$@
 	$(BIN)/uv pip install --quiet --python=.venv/$@ $(RESOLVE) -e '.[dev]'
 	$(call fast,.venv/$@/bin)
 
-coverage: $(STAMP) ## run the fast and the slow tests, and show which lines of the package they reach
+coverage: $(DEV) ## run the fast and the slow tests, and show which lines of the package they reach
 	$(BIN)/python $(PYTEST) --cov=tf_transformer --cov-report=term-missing:skip-covered $(FLAGS)
 
 # All GPUs, in one process.
-test-gpu: $(STAMP) ## run the tests that need a GPU; without one they are skipped
+test-gpu: $(DEV) ## run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest tests/gpu -m gpu -rs $(FLAGS)
 
-test-browser: $(STAMP) ## test the server's page, the attention viewer and the course's page in headless Chromium, which is installed if missing (Debian)
+test-browser: $(DEV) ## test the server's page, the attention viewer and the course's page in headless Chromium, which is installed if missing (Debian)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	  echo "installing chromium and chromium-driver"; \
 	  sudo=$$([ $$(id -u) = 0 ] || echo sudo); \
@@ -224,18 +234,12 @@ test-browser: $(STAMP) ## test the server's page, the attention viewer and the c
 	$(BIN)/python -m pytest tests/serving/browser_page.py tests/visualization/browser_viewer.py \
 	  tests/course/browser_transformer.py $(FLAGS)
 
-# JupyterLab and the program that executes notebooks.
-NOTEBOOKS_STAMP := .venv/installed-notebooks
-$(NOTEBOOKS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet -e '.[notebooks]'
-	touch $@
-
 EXECUTE := $(BIN)/python notebooks/course/execute.py
 # These measure times, so nothing else runs beside them. Of the others, two run at a time, long ones first.
 MEASURING := $(addprefix notebooks/,07_decoding.ipynb A1_serving.ipynb A3_costs.ipynb)
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
-notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course in place, with the solutions of their exercises
+notebooks: .venv/installed-notebooks ## execute all notebooks of the course in place, with the solutions of their exercises
 	$(EXECUTE) $(MEASURING)
 	printf '%s\n' $(filter-out $(MEASURING),$(NOTEBOOKS)) | sort -r | xargs -P 2 -n 1 $(EXECUTE)
 	$(MAKE) --no-print-directory page
@@ -243,26 +247,21 @@ notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course in place, w
 page: $(STAMP) ## write the playable page of the course, notebooks/transformer.html, again
 	cd notebooks && $(abspath $(BIN))/python -m course.playable_page
 
-lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
+lab: .venv/installed-notebooks ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # untrusted notebooks do not show the attention viewer
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(FLAGS)
 
-# MkDocs and its plugins. With --quiet, MkDocs does not count warnings, and --strict has no effect.
-DOCS_STAMP := .venv/installed-docs
-$(DOCS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
-	touch $@
-
-docs: $(DOCS_STAMP) ## build the documentation in site/; every warning is an error
+# With --quiet, MkDocs does not count warnings, and --strict has no effect.
+docs: .venv/installed-docs ## build the documentation in site/; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-docs-serve: $(DOCS_STAMP) ## show the documentation at http://127.0.0.1:8000, and build it again after a change
+docs-serve: .venv/installed-docs ## show the documentation at http://127.0.0.1:8000, and build it again after a change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # PyTorch takes several GB, and does not always run in a process with TensorFlow.
 TRANSFORMERS := .venv/transformers
 TRANSFORMERS_STAMP := $(TRANSFORMERS)/installed
-$(TRANSFORMERS_STAMP): $(STAMP)
+$(TRANSFORMERS_STAMP): $(DEV)
 	$(BIN)/python -m venv $(TRANSFORMERS)
 	$(TRANSFORMERS)/bin/python -m pip install --quiet --disable-pip-version-check torch 'transformers>=5' sentencepiece safetensors
 	touch $@
@@ -271,22 +270,22 @@ test-transformers: $(TRANSFORMERS_STAMP) ## compare exports with Hugging Face tr
 	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/export/transformers_parity.py $(FLAGS)
 
 # The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.
-test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands
+test-wheel: $(DEV) ## build the wheel, install it into an empty environment, and run its commands
 	$(BIN)/python -m pytest tests/installed_wheel.py $(FLAGS)
 
-dist: $(STAMP) ## build the wheel and the source distribution in dist/, and check them
+dist: $(DEV) ## build the wheel and the source distribution in dist/, and check them
 	rm -rf dist
 	$(BIN)/uv build --quiet
 	$(BIN)/uvx --quiet twine check --strict dist/*
 
-lint: $(STAMP) ## check style, formatting, types, the Compose file and the workflows
+lint: $(DEV) ## check style, formatting, types, the Compose file and the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --builtin-schema=vendor.compose-spec deploy/compose.yaml
 	$(BIN)/check-jsonschema --builtin-schema=vendor.github-workflows .github/workflows/*.yml
 
-format: $(STAMP) ## format the code
+format: $(DEV) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -53,7 +53,7 @@ device_description_str: "NVIDIA H200"
 """
 COLUMNS = (
     "model", "rows x length", "precision", "compilation, s", "kernels", "GB read and written",
-    "temporary GB", "GB planned",
+    "temporary GB",
 )  # fmt: skip
 NO_TRAFFIC = {
     "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "while", "call", "conditional"
@@ -77,7 +77,6 @@ def main() -> None:
         cells = (
             facts["model"], f"{rows} x {length}", facts["precision"], f"{seconds:.0f}",
             f"{kernels(executable):,}", f"{traffic(executable) / 1e9:.1f}", f"{memory / 1e9:.2f}",
-            f"{facts['planned_bytes'] / 1e9:.2f}",
         )  # fmt: skip
         print(f"| {' | '.join(cells)} |", flush=True)
 

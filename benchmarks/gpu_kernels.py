@@ -177,7 +177,7 @@ def _update(precision, accumulate):
     config = preset("pocket").replace(**settings)
     update = Update(config, precision, tf.distribute.get_strategy(), accumulate)
     graph = tf.function(update.step, autograph=False)
-    return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([2]))
+    return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([2]), False)
 
 
 def _validation():

@@ -99,10 +99,10 @@ def training(config, args, replacements):
     )
     inp = ids(args.rows, args.length, args.vocabulary)
     tar = tf.concat([tf.fill([args.rows, 1], START), inp], axis=1)
-    votes = tf.zeros([2])
+    stop_flags = tf.zeros([2])
 
     def run():
-        update(inp, tar, votes)["sums"].numpy()
+        update(inp, tar, stop_flags)["sums"].numpy()
 
     trace(run, replacements)
     return run

@@ -11,8 +11,8 @@ import argparse
 import itertools
 import random
 
+from tf_transformer.data.languages import split_sentences
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.scripts import split_sentences
 
 
 def make_paragraphs(sentences):

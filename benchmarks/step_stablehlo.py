@@ -25,9 +25,14 @@ from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.presets import preset
 from tf_transformer.training import loss
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.memory_plan import activation_bytes
 from tf_transformer.training.schedule import make_schedule
-from tf_transformer.training.update import Update, count_tokens, dropout_seed, shard_gradients
+from tf_transformer.training.update import (
+    Sums,
+    Update,
+    count_tokens,
+    dropout_seed,
+    micro_batch_gradients,
+)
 
 CASES = (
     "base:1000:float32",
@@ -83,7 +88,6 @@ def write(
         "precision": precision,
         "vocabulary": config.model.input_vocab_size,
         "matrix_operations": matrix_operations(config.model, *shape, shape[1]),
-        "planned_bytes": activation_bytes(config.model, *shape, policy),
         # shape, mean and standard deviation of each
         "weights": [
             (tuple(weight.shape), float(np.mean(weight)), float(np.std(weight)))
@@ -117,8 +121,8 @@ def write_curve(path: pathlib.Path, updates: int) -> None:
     initial = [weight.numpy() for weight in update.model.trainable_variables]
     losses = []
     for batch in zip(map(tf.constant, inp), map(tf.constant, tar)):
-        sums = update(*batch, tf.zeros([2]))["sums"].numpy()
-        losses.append(sums[0] / sums[1])
+        sums = Sums(*update(*batch, tf.zeros([2]))["sums"].numpy())
+        losses.append(sums.loss / sums.target_tokens)
     np.savez_compressed(
         path.with_suffix(".npz"),
         inp=inp.astype(np.uint16),
@@ -142,7 +146,7 @@ def pure_update(
 
     Arguments: the weights, the first moments and the second moments, each in the order of
     `model.trainable_variables`; the update, counted from 0, int32 scalar; source and target ids.
-    Results: the same up to the step, with their new values; and the sums of `shard_gradients`.
+    Results: the same up to the step, with their new values; and the `Sums`.
 
     Args:
       config: a `Config`.
@@ -175,7 +179,7 @@ def pure_update(
 
 
 def gradients_text(config: Config, model: tf.keras.Model, shape: Shape) -> str:
-    """The StableHLO of `shard_gradients`; arguments and results as of `pure_gradients`."""
+    """The StableHLO of `micro_batch_gradients`; arguments and results as of `pure_gradients`."""
     specs = [*weights(model), *other_arguments(shape)]
     return gpu_text(pure_gradients(config, model, shape), specs)
 
@@ -183,7 +187,7 @@ def gradients_text(config: Config, model: tf.keras.Model, shape: Shape) -> str:
 def pure_gradients(
     config: Config, model: tf.keras.Model, shape: Shape
 ) -> Callable[..., Sequence[tf.Tensor]]:
-    """`shard_gradients` as a function without variables.
+    """`micro_batch_gradients` as a function without variables.
 
     Args:
       config: a `Config`.
@@ -192,7 +196,7 @@ def pure_gradients(
     Returns: a function of the weights, in the order of `model.trainable_variables`, and of
       `other_arguments`. It returns the gradients, in the same order, and the sums.
     """
-    gradients = functools.partial(shard_gradients, config.train, model)
+    gradients = functools.partial(micro_batch_gradients, config.train, model)
     specs = other_arguments(shape)
     function = tf.function(gradients, autograph=False).get_concrete_function(*specs)
     constant = convert_variables_to_constants_v2(function, lower_control_flow=False)
@@ -222,7 +226,7 @@ def weights(model: tf.keras.Model) -> list[tf.TensorSpec]:
 
 
 def other_arguments(shape: Shape) -> list[tf.TensorSpec]:
-    """Source and target ids, seed, step and scale, as of `shard_gradients`."""
+    """Source and target ids, seed, step and scale, as of `micro_batch_gradients`."""
     return [
         *ids(shape),
         tf.TensorSpec([2], tf.int32, "seed"),

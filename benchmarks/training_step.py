@@ -236,12 +236,11 @@ def compare_times(vocab_size, precision, rounds, peers):
 def compare_memory(vocab_size):
     """Prints the memory of a step with 4,096 target tokens, for several micro-batch sizes."""
     from tf_transformer.presets import preset
-    from tf_transformer.training.memory_plan import state_bytes
 
     rows = MEMORY_TOKENS // LENGTH
     logits = 4 * MEMORY_TOKENS * vocab_size
     config = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size)
-    state = state_bytes(config.model, 1)
+    state = 4 * 4 * config.model.parameters()  # weights, gradients, Adam's moments: float32
     gradients = state // 4
     print(
         f"\nbase, {vocab_size:,} sub-words, float32, {rows} x {LENGTH} tokens; "

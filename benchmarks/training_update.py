@@ -18,8 +18,8 @@ def make_update(config, precision="float32", accumulate=False):
 
     strategy = make_strategy(len(tf.config.list_logical_devices("CPU")))
     update = Update(config, precision, strategy, accumulate=accumulate)
-    no_votes = tf.zeros([2])
-    return lambda inp, tar: update(inp, tar, no_votes), update.model, update.optimizer
+    no_stop = tf.zeros([2])
+    return lambda inp, tar: update(inp, tar, no_stop), update.model, update.optimizer
 
 
 def random_batch(vocab_size, rows, length):

@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # A subpackage or top-level module imports only itself and the parts before it in this list.
 ORDER = [
-    "errors", "special_tokens", "files", "host",
+    "errors", "special_tokens", "files", "host", "gpus",
     "config", "presets",
     "model", "data", "checkpoints", "decoding", "evaluation", "training",
     "export", "serving", "visualization", "paper", "cli",

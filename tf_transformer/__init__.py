@@ -10,7 +10,7 @@ from typing import Any
 import lazy_loader
 import wrapt
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _public_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -6,6 +6,7 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 """
 
 import dataclasses
+import functools
 import json
 import logging
 from collections.abc import Collection, Sequence
@@ -15,17 +16,15 @@ from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 
 logger = logging.getLogger(__name__)
+_warn_once = functools.cache(logger.warning)  # of each message: a command reads files again
 
 MICRO_BATCH_TOKENS = 4096  # of a CPU
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
 
-# The type of a setting -> the types of its values, and their description.
-_VALUES: dict[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "a whole number"),
-    float: ((float, int), "a number"),
-    str: ((str,), "text"),
-    bool: ((bool,), "true or false"),
-}
+# The type of a setting -> what its values are.
+_VALUES: dict[Any, str] = {
+    int: "a whole number", float: "a number", str: "text", bool: "true or false",
+}  # fmt: skip
 
 
 def setting(
@@ -57,13 +56,14 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             name, value, kind = field.name, getattr(self, field.name), field.type
-            types, description = _VALUES[kind]
+            is_number = kind in (int, float)
+            types: Any = (int, float) if kind is float else kind
             if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
-                raise UserError(f"{name} is {value!r}: give {description}")
+                raise UserError(f"{name} is {value!r}: give {_VALUES[kind]}")
             low, high = field.metadata["minimum"], field.metadata["maximum"]
-            if kind in (int, float) and value < low:
+            if is_number and value < low:
                 raise UserError(f"{name} is {value}: give at least {low}")
-            if kind in (int, float) and not value <= high:  # also NaN
+            if is_number and not value <= high:  # also NaN
                 raise UserError(f"{name} is {value}: give at most {high:,}")
             choices = field.metadata["choices"]
             if choices and value not in choices:
@@ -220,7 +220,7 @@ class DataConfig(Settings):
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
         0,
-        "most shapes of batches; 0: as many as save padding, but where XLA compiles them 2 to 12, "
+        "most shapes of batches; 0: as many as save padding, but where XLA compiles them 3 to 12, "
         "by the length of the run",
     )
 
@@ -248,22 +248,21 @@ class DataConfig(Settings):
         return self.source_normalization, self.target_normalization
 
 
-NOAM = "noam"  # tensor2tensor's name of Eq. 3
-INVERSE_SQRT = "inverse_sqrt"  # fairseq's name
-# The schedules of `training/schedule.py`: name -> the learning rate after its linear warm-up.
+NOAM, INVERSE_SQRT = "noam", "inverse_sqrt"  # the names in tensor2tensor and fairseq
+CONSTANT, LINEAR, COSINE = "constant", "linear", "cosine"
+# The schedules that `training/schedule.py` makes -> the learning rate after its linear warm-up.
 SCHEDULES = {
     NOAM: "Eq. 3",
     INVERSE_SQRT: "the same curve, with its peak given",
-    "constant": "stays at its peak",
-    "linear": "falls linearly to 0 at train_steps",
-    "cosine": "falls to 0 at train_steps along a cosine",
+    CONSTANT: "stays at its peak",
+    LINEAR: "falls linearly to 0 at train_steps",
+    COSINE: "falls to 0 at train_steps along a cosine",
 }
-DECAY_TO_0 = ("linear", "cosine")  # those that end at train_steps
+DECAY_TO_0 = (LINEAR, COSINE)  # those that end at train_steps
 BLEU_TOKENIZERS = (
     "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200",
     "none",
 )  # fmt: skip
-VALIDATION_METRICS = ("loss", "BLEU", "chrF")  # of early stopping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,7 +370,12 @@ class DecodeConfig(Settings):
     beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1, 1000)
     length_penalty: float = setting(0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", 0, 10)
     extra_decode_length: int = setting(50, "most sub-words of output beyond the input", 1, 100_000)
-    decode_batch_tokens: int = setting(4096, "source tokens times hypotheses of one batch", 1)
+    decode_batch_tokens: int = setting(
+        4096,
+        "source tokens times hypotheses of one batch on a CPU; on a GPU eight times as many, or "
+        "what fits into its memory",
+        1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -382,7 +386,9 @@ class ComputeConfig(Settings):
         "float32", "type of the weights and of products", choices=("float32", "bfloat16")
     )
     jit_compile: str = setting(
-        "auto", "whether XLA compiles searches; auto: on GPUs", choices=("auto", "on", "off")
+        "auto",
+        "whether XLA compiles searches; auto: on GPUs, for long texts",
+        choices=("auto", "on", "off"),
     )
 
 
@@ -520,10 +526,7 @@ class Config:
 
         Raises: TypeError or KeyError when the dict has other names.
         """
-        return cls(
-            ModelConfig(**parts["model"]), DataConfig(**parts["data"]),
-            TrainConfig(**parts["train"]), DecodeConfig(**parts["decode"]),
-        )  # fmt: skip
+        return cls(**{name: type(part)(**parts[name]) for name, part in vars(cls()).items()})
 
     @classmethod
     def load(cls, path: str) -> "Config":
@@ -546,7 +549,7 @@ class Config:
             for part in values.values():
                 for name in GONE.keys() & part.keys():
                     if (value := part.pop(name)) != GONE[name]:
-                        logger.warning(f"{path}: {name} {value} has no effect: it {GONE_SINCE}")
+                        _warn_once(f"{path}: {name} {value} has no effect: it {GONE_SINCE}")
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None

@@ -16,13 +16,8 @@ CGROUP_OF_PROCESS = pathlib.Path("/proc/self/cgroup")
 CGROUP_ROOT = pathlib.Path("/sys/fs/cgroup")
 
 
-def cpu_flags() -> set[str]:
-    """The flags of the CPU, such as "avx2"; an empty set where they are unknown."""
-    return set(cpu_info("flags").split())
-
-
 def cpu_info(name: str) -> str:
-    """The value of a line of /proc/cpuinfo; "" where there is none."""
+    """The value of a line of /proc/cpuinfo, such as "flags"; "" where there is none."""
     for line in _read(CPU_INFO).splitlines():
         key, _, value = line.partition(":")
         if key.strip() == name:

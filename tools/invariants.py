@@ -144,8 +144,8 @@ def check(number: int, case: Case) -> Result:
     Args:
       number: of the invariant, from 1.
       case: a `Case`.
-    Returns: a `Result`. After a `UserError` the invariant counts as not checked; after any other
-      error it is broken.
+    Returns: a `Result`. After a `UserError`, or without an optional package, the invariant counts
+      as not checked; after any other error it is broken.
     """
     invariant = INVARIANTS[number - 1]
     holds: bool | None
@@ -155,6 +155,9 @@ def check(number: int, case: Case) -> Result:
     except UserError as error:
         holds = None
         measured = str(error)
+    except ModuleNotFoundError as error:
+        holds = None
+        measured = f"the package {error.name} is not installed"
     except Exception as error:  # a broken model can raise anything
         holds = False
         measured = f"{type(error).__name__}: {error}"

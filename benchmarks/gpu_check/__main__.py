@@ -17,8 +17,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
-from gpu_check import report
-from gpu_check.results import Result
+from gpu_check.report import check_gpus
+from gpu_check.results import Report, Result
 from gpu_check.sizes import SIZES
 from tf_transformer.cli import main as command_line
 from tf_transformer.errors import UserError
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gpu_check", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--scale", choices=["full", "small"], default="full",
-        help="small: to try the program on a CPU; full: base and big, about ten minutes",
+        help="small: to try the program on a CPU; full: base and big, some minutes",
     )  # fmt: skip
     parser.add_argument(
         "--logical_devices", type=int, default=0,
@@ -39,31 +39,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", default="gpu-report.md", help="Markdown file for the report")
     args = parser.parse_args(arguments)
     try:
-        found = _check(args.scale, args.logical_devices, args.output)
+        failed = _check(args.scale, args.logical_devices, args.output)
     except (UserError, OSError) as error:
         parser.error(str(error))
-    for name, passed, measured in found.results:
-        if passed is False:
-            print(f"failed: {name}: {measured}")
-    print(f"{'failed' if found.failed else 'OK'}; the report is in {args.output}")
-    return 1 if found.failed else 0
+    except KeyboardInterrupt:
+        print(f"stopped; the report so far is in {args.output}")
+        return 130
+    print(f"{'failed: ' + ', '.join(failed) if failed else 'OK'}; the report is in {args.output}")
+    return 1 if failed else 0
 
 
-def _check(scale: str, logical_devices: int, output: str) -> report.Report:
-    """Checks the devices and writes the report."""
+def _check(scale: str, logical_devices: int, output: str) -> list[str]:
+    """Checks the devices and writes the report. Returns: the names of the failed checks."""
     if "TF_CONFIG" in os.environ:
         raise UserError("gpu-check is for one host: unset TF_CONFIG")
     _choose_devices(logical_devices)
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
-    with open(output, "w", encoding="utf-8") as file:  # before the work, if it is not possible
-        with contextlib.redirect_stdout(io.StringIO()) as installation:
-            works = command_line.main(["doctor", "--quiet"]) == 0
-        found = report.Report([], 0.0, [], [])  # where training does not work
-        if works:
-            found = report.check_gpus(SIZES[scale]())
-        found.results.insert(0, Result("doctor", works, "see Installation"))
-        file.write(report.as_markdown(found, installation.getvalue()))
-    return found
+    with contextlib.redirect_stdout(io.StringIO()) as installation:
+        works = command_line.main(["doctor", "--quiet"]) == 0
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    names = ", ".join(device.name.split("device:")[-1] for device in devices)
+    report = Report(output, names, installation.getvalue())
+    report.add(Result("doctor", works, "see Installation"))
+    if works:
+        check_gpus(SIZES[scale](), report)
+    return report.failed
 
 
 def _choose_devices(logical_devices: int) -> None:

@@ -15,12 +15,8 @@ from typing import Any
 import invariants
 import numpy as np
 
-from gpu_check.results import Result, Table, run_check
-from gpu_check.short_runs import (
-    ShortRuns,
-    pocket_pairs,
-    tensor_float_32,
-)
+from gpu_check.results import Report, Result, Table
+from gpu_check.short_runs import ShortRuns, pocket_pairs, tensor_float_32
 from gpu_check.sizes import SAME, Sizes, Tolerance, Variant
 from tf_transformer.checkpoints.model_folder import checkpoint_step, read_metrics, step_checkpoints
 from tf_transformer.training.trainer import build_trainer
@@ -35,15 +31,17 @@ def relative_difference(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(actual - expected)) / np.max(np.abs(expected)))
 
 
-def check_invariants(case: invariants.Case, sizes: Sizes) -> Iterator[Result]:
+def check_invariants(case: invariants.Case, sizes: Sizes, report: Report) -> None:
     """Checks the invariants of a `Case` in float32, without TF32."""
     for number in sizes.invariants:
         with tensor_float_32(False):
             _, name, holds, measured = invariants.check(number, case)
-        yield Result(name, bool(holds), measured)  # None: it could not be computed
+        report.add(Result(name, holds, measured))
 
 
-def check_training(runs: ShortRuns, sizes: Sizes, replicas: int, scratch: str) -> Iterator[Result]:
+def check_training(
+    runs: ShortRuns, sizes: Sizes, replicas: int, scratch: str, report: Report
+) -> None:
     """Checks that replicas, micro-batches, XLA, precisions and an interruption change no update.
 
     Args:
@@ -51,16 +49,17 @@ def check_training(runs: ShortRuns, sizes: Sizes, replicas: int, scratch: str) -
       sizes: a `Sizes`.
       replicas: devices of this host.
       scratch: an empty folder.
+      report: gets the results.
     """
     if replicas == 1:
-        yield Result("replicas", None, "there is one device")
+        report.add(Result("replicas", None, "there is one device"))
     else:
         tolerance = Tolerance(Variant(replicas=replicas), SAME)
         check = functools.partial(_same_training, runs, tolerance)
-        yield run_check(f"{replicas} replicas", check)
+        report.check(f"{replicas} replicas", check)
     for name, tolerance in sizes.variants.items():
-        yield run_check(name, functools.partial(_same_training, runs, tolerance))
-    yield run_check("resume", functools.partial(_resume, sizes, scratch))
+        report.check(name, functools.partial(_same_training, runs, tolerance))
+    report.check("resume", functools.partial(_resume, sizes, scratch))
 
 
 def _same_training(runs: ShortRuns, tolerance: Tolerance) -> tuple[bool, str]:

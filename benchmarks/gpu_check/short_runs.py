@@ -14,7 +14,7 @@ from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.special_tokens import PAD, START
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.update import Update
+from tf_transformer.training.update import Sums, Update
 
 
 class History(NamedTuple):
@@ -63,8 +63,8 @@ class ShortRuns:
         losses, norms, skipped = [], [], 0
         for inp, tar in self._batches:
             result = update(inp, tar, tf.zeros([2]))
-            sums = result["sums"].numpy()
-            losses.append(sums[0] / sums[1])
+            sums = Sums(*result["sums"].numpy())
+            losses.append(sums.loss / sums.target_tokens)
             norms.append(result["gradient_norm"].numpy())
             skipped += int(result["skipped"].numpy())
         return History(np.array(losses), np.array(norms), skipped)

@@ -77,8 +77,6 @@ def _full() -> Sizes:
             SpeedCase("base", base, MICRO_BATCH_TOKENS),
             SpeedCase("base", base, PAPER_TOKENS),
             SpeedCase("base", base, PAPER_TOKENS, jit_compile="off"),
-            SpeedCase("base", base, PAPER_TOKENS, precision="float32"),
-            SpeedCase("big", big, MICRO_BATCH_TOKENS),
             SpeedCase("big", big, PAPER_TOKENS),
         ),
         batch_rows=1000,

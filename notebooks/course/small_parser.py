@@ -6,14 +6,14 @@ import pathlib
 import tempfile
 
 from tf_transformer import build_trainer, open_corpus, preset
-from tf_transformer.data.trees import restore
+from tf_transformer.data.trees import parse_output
 from tf_transformer.evaluation.parser import Parser
 
 
 def trees_of(split):
     """The trees of a split of the built-in treebank."""
     corpus = open_corpus("pocket-trees", "words", "trees")
-    return (restore(target, words.split()) for words, target in corpus.read(split))
+    return (parse_output(target, words.split()) for words, target in corpus.read(split))
 
 
 def train_small_parser(words_at_most, updates):

@@ -125,9 +125,8 @@ def test_stored_weights(tmp_path, storage):
 
 def test_the_last_eighth_of_the_updates():
     files = [model_folder.step_path("run", step) for step in (87, 88, 100)]
-    for first_step, expected in ((0, files[1:]), (3, files[1:]), (4, files[2:]), (60, files[2:])):
-        assert checkpoint.last_eighth(files, first_step) == expected
-    assert checkpoint.last_eighth(files[-1:], 0) == files[-1:]
+    assert checkpoint.last_eighth(files) == files[1:]
+    assert checkpoint.last_eighth(files[-1:]) == files[-1:]
 
 
 def test_average_needs_checkpoints_of_one_model(tmp_path):

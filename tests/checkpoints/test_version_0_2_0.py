@@ -5,6 +5,7 @@ state is stored by its order), and in `expected.json` what it computed with them
 """
 
 import json
+import logging
 import pathlib
 import shutil
 
@@ -45,9 +46,8 @@ def test_a_model_translates(folder, capsys):
     assert f"BLEU {EXPECTED['BLEU']}" in capsys.readouterr().out
 
 
-def test_a_run_is_resumed(folder):
-    """Its later losses are those of a run that was not interrupted."""
-    path = folder("run")
+def assert_resumed(path):
+    """The later losses of a run are those of one that was not interrupted."""
     config = Config.load(f"{path}/config.json").replace(train_steps=12)
     assert build_trainer(config, path).run()
     losses = [[line["step"], line["kind"], line["loss"]] for line in read_metrics(path)]
@@ -55,6 +55,42 @@ def test_a_run_is_resumed(folder):
     np.testing.assert_allclose(
         [loss for *_, loss in losses], [loss for *_, loss in EXPECTED["losses"]], rtol=1e-5
     )
+
+
+def test_a_run_is_resumed(folder):
+    path = folder("run")
+    assert_resumed(path)
     assert json.loads(pathlib.Path(path, "config.json").read_text())["format_version"] == (
         FORMAT_VERSION
     )
+
+
+def test_settings_that_are_gone(folder, caplog):
+    """Each gives one line, and has no effect: the run translates, and is resumed.
+
+    The moving average of the weights stood in the optimizer's state after the number of updates.
+    """
+    path = folder("run")
+    gone = {"bpe_dropout": 0.1, "r_drop": 5.0, "ema_decay": 0.99, "plateau_steps": 3}
+    settings = pathlib.Path(path, "config.json")
+    parts = json.loads(settings.read_text())
+    for part in parts.values():
+        part |= {name: value for name, value in gone.items() if name in part}
+    settings.write_text(json.dumps(parts))
+    (checkpoint,) = pathlib.Path(path, "checkpoints").iterdir()
+    with np.load(checkpoint) as file:
+        arrays, state = dict(file), json.loads(str(file["state"]))
+    moments = [arrays.pop(name) for name in sorted(arrays) if name.startswith("optimizer/")]
+    averages = [np.full_like(array, 9) for name, array in arrays.items() if name != "state"]
+    moments[1:1] = averages
+    arrays |= {f"optimizer/{i:04d}": array for i, array in enumerate(moments)}
+    state["arrays"] = [name for name in arrays if name != "state"]
+    np.savez(checkpoint, **arrays | {"state": np.array(json.dumps(state))})
+
+    with caplog.at_level(logging.WARNING, "tf_transformer"):
+        assert Translator.load(path)("Anna sleeps.")
+        assert_resumed(path)
+    lines = [each for each in caplog.messages if "gone" in each]
+    expected = [f"{path}/config.json: {name} {value} has no effect" for name, value in gone.items()]
+    assert len(lines) == len(gone)
+    assert all(any(line.startswith(each) for line in lines) for each in expected)

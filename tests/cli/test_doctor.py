@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tf_transformer import gpus
 from tf_transformer.cli import doctor
-from tf_transformer.training import compilation
 
 
 @pytest.mark.slow
@@ -90,6 +90,6 @@ def test_missing_gpu(nvidia_device, monkeypatch, capsys):
 def test_a_gpu_without_machine_code(monkeypatch, capsys):
     """It is said; a product that fails is a problem."""
     reason = "RTX 5090 has compute capability 12.0, and TensorFlow 2.21.0 has machine code for 9.0"
-    monkeypatch.setattr(compilation, "missing_machine_code", lambda gpus: reason)
+    monkeypatch.setattr(gpus, "missing_machine_code", lambda _: reason)
     doctor.devices()
     assert f"{reason}: training works, without XLA" in capsys.readouterr().out

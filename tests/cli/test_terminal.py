@@ -44,10 +44,16 @@ def test_variables_for_gpus(nvidia_device, monkeypatch, tmp_path):
     names = ("TF_FORCE_GPU_ALLOW_GROWTH", "XLA_FLAGS", "TF_XLA_FLAGS")
     start_tensorflow(model_dir=str(tmp_path / "a model"))
     growth, flags, cache = (os.environ[name] for name in names)
-    assert (growth, flags) == ("true", "--xla_gpu_enable_triton_gemm=false")
+    assert growth == "true"
+    assert flags.split() == [
+        "--xla_gpu_enable_triton_gemm=false", "--xla_gpu_experimental_enable_fusion_autotuner=false"
+    ]  # fmt: skip
     folder = f"{tmp_path}/a model/cache/xla-{tf.__version__}-9.0"
     assert cache == f"--tf_xla_persistent_cache_directory='{folder}'"
-    own = ["false", "--xla_gpu_enable_triton_gemm=true", "--tf_xla_persistent_cache_directory=/x"]
+    own_flags = (
+        "--xla_gpu_enable_triton_gemm=true --xla_gpu_experimental_enable_fusion_autotuner=true"
+    )
+    own = ["false", own_flags, "--tf_xla_persistent_cache_directory=/x"]
     for name, value in zip(names, own):
         monkeypatch.setenv(name, value)
     start_tensorflow(model_dir=str(tmp_path))

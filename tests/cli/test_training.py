@@ -1,8 +1,40 @@
 """The commands train and average."""
 
-import shutil
+import json
+
+import pytest
+from training_runs import losses
 
 from tf_transformer.config import Config
+
+
+@pytest.mark.parametrize("shared_vocab", [True, False])
+def test_the_settings_of_a_run_repeat_it(succeed, shared_vocab, model_dir, tmp_path):
+    """The losses are the same in another folder. A flag has another value, also of a vocabulary."""
+    flags = ["--train_steps=2", "--log_steps=1", "--bleu_sentences=0"]
+    first, again, other = tmp_path / "first", tmp_path / "again", tmp_path / "other"
+    vocabulary = "--shared_vocab" if shared_vocab else "--noshared_vocab"
+    start = f"--config={model_dir}/config.json", f"--model_dir={first}", vocabulary
+    succeed("train", *start, *flags)
+    repeat = "train", f"--config={first}/config.json"
+    succeed(*repeat, f"--model_dir={again}")
+    assert len(losses(first)) > 2 and losses(again) == losses(first)
+    assert Config.load(f"{again}/config.json") == Config.load(f"{first}/config.json")
+    changes = ["--seed=5", "--shared_vocab" if not shared_vocab else "--noshared_vocab"]
+    succeed(*repeat, f"--model_dir={other}", *changes)
+    changed = Config.load(f"{other}/config.json")
+    assert changed.train.seed == 5 and changed.data.shared_vocab != shared_vocab
+    assert changed.model.shared_embeddings == changed.data.shared_vocab
+    assert losses(other) != losses(first)
+
+
+def test_a_file_without_settings_is_refused(refused, tmp_path):
+    path = tmp_path / "my.json"
+    command = "train", f"--config={path}"
+    assert f"{path}: No such file" in refused(*command)
+    path.write_text(json.dumps({"model": {}}))
+    assert f"{path}: not a configuration of tf-transformer" in refused(*command)
+    assert "--config and --preset: give one of them" in refused(*command, "--preset=tiny")
 
 
 def test_average(run, model_dir, tmp_path):
@@ -15,17 +47,3 @@ def test_average(run, model_dir, tmp_path):
         code, out, _ = run("average", f"--model_dir={model_dir}", f"--output={output}", *flags)
         assert (code, out) == (0, f"averaged {checkpoints} into {output}\n")
         assert output.exists()
-
-
-def test_average_of_a_run_with_a_moving_average(run, refused, model_dir, tmp_path):
-    """`averaged.npz` has the moving average, and validations are of it."""
-    folder, path = tmp_path / "run", tmp_path / "run" / "config.json"
-    shutil.copytree(model_dir, folder)
-    Config.load(str(path)).replace(ema_decay=0.9).save(str(path))
-    before = (folder / "averaged.npz").read_bytes()
-    command, output = ("average", f"--model_dir={folder}"), f"--output={tmp_path}/mean.npz"
-    assert "and --output=FILE" in refused(*command)
-    assert "give --last" in refused(*command, "--best=1", output)
-    assert run(*command, "--last=2", output)[0] == 0
-    assert (folder / "averaged.npz").read_bytes() == before
-    assert (tmp_path / "mean.npz").exists()

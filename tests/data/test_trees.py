@@ -14,8 +14,8 @@ from tf_transformer.data.trees import (
     is_well_formed,
     linearise,
     open_treebank,
+    parse_output,
     read_trees,
-    restore,
 )
 from tf_transformer.errors import UserError
 
@@ -142,7 +142,7 @@ def test_restore_is_the_inverse_of_linearise():
     labels = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")
     tags = ("DT", "NN", "PRP$", "-LRB-", ".", "``", "''", ":", "#", "NNP", "S")
     for tree in random_trees(2000, labels, tags, ("a", "b", "-LRB-")):
-        assert restore(linearise(tree), tree.words()) == tree
+        assert parse_output(linearise(tree), tree.words()) == tree
         assert is_well_formed(linearise(tree), tree.words())
 
 
@@ -154,7 +154,7 @@ def test_any_text_gives_a_tree_with_the_words():
     for _ in range(5000):
         text = " ".join(chance.choices(tokens, k=chance.randint(0, 20)))
         words = chance.choices(["a", "(", ")", "", "b c", "-LRB-"], k=chance.randint(0, 6))
-        tree = restore(text, words)
+        tree = parse_output(text, words)
         assert tree.words() == words
         assert is_well_formed(linearise(tree), words)
         if is_well_formed(text, words):
@@ -188,7 +188,7 @@ REPAIRS = {
 
 @pytest.mark.parametrize(("text", "repaired"), REPAIRS.values(), ids=REPAIRS)
 def test_repair(text, repaired):
-    assert str(restore(text, ["a", "b", "c"])) == repaired
+    assert str(parse_output(text, ["a", "b", "c"])) == repaired
     assert not is_well_formed(text, ["a", "b", "c"])
 
 
@@ -296,4 +296,4 @@ def test_brackets_that_are_nested_too_deep():
     deep = "(S " * 5000
     with pytest.raises(UserError, match="line:2: more than 300 brackets are open"):
         list(read_trees(["", f"{deep}(NN dog)" + ")" * 5000]))
-    assert restore(f"{deep}NN", ["dog"]).words() == ["dog"]
+    assert parse_output(f"{deep}NN", ["dog"]).words() == ["dog"]

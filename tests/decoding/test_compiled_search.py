@@ -62,9 +62,9 @@ def test_a_file_has_few_shapes(model_dir, translator, monkeypatch):
     """Texts of all lengths, with and without prefixes; without XLA, to save the compilations."""
     shapes, run = set(), Replicas.run
 
-    def record(self, function, arrays, for_xla, **options):
+    def record(self, function, arrays, number, for_xla, **options):
         shapes.add(tuple(each.shape for each in arrays.values()))
-        return run(self, function, arrays, **options)
+        return run(self, function, arrays, number, **options)
 
     words = " ".join(source for source, _ in itertools.islice(read_pairs(), 20)).split()
     texts = [" ".join(words[i : i + i % 26]) for i in range(80)]

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.data.pocket import read_pairs
-from tf_transformer.decoding.translator import Translator
+from tf_transformer.decoding.translator import Replicas, Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
 from tf_transformer.training.distribution import make_strategy
@@ -101,6 +101,44 @@ def test_any_batches_and_devices_give_the_same_results(model_dir, translator):
         assert results == [[(row[0][0], pytest.approx(row[0][1], abs=1e-4))] for row in expected]
         scores = [score.log_prob for score in small_batches.score(pairs)]
         np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
+
+
+def test_one_text_needs_one_of_several_devices(model_dir, translator, monkeypatch):
+    numbers, run = [], Replicas.run
+
+    def record(self, function, arrays, number, **options):
+        numbers.append(number)
+        return run(self, function, arrays, number, **options)
+
+    monkeypatch.setattr(Replicas, "run", record)
+    with make_strategy(2).scope():
+        several = Translator.load(str(model_dir), decode_batch_tokens=50)
+    assert several("Anna sleeps.") == translator("Anna sleeps.")
+    several(["Anna sees seven dogs and the cat sleeps."] * 4)
+    assert numbers[0] == 1 and numbers[-1] == 2
+
+
+def test_batches_that_fit_into_the_memory(model_dir, translator, monkeypatch, caplog):
+    """Half of a batch, until it fits; nothing is translated twice, and one text must fit."""
+    texts = [f"Anna sees {number} dogs." for number in range(20)]
+    expected = translator.n_best(texts, 1)
+    run, sizes, most = Replicas.run, [], 3
+
+    def limited(self, function, arrays, number, **options):
+        if len(arrays["inp"]) > most:
+            raise tf.errors.ResourceExhaustedError(None, None, "no memory")
+        sizes.append(len(arrays["inp"]))
+        return run(self, function, arrays, number, **options)
+
+    monkeypatch.setattr(Replicas, "run", limited)
+    small = Translator.load(str(model_dir))
+    results = small.n_best(texts, 1)
+    assert results == [[(row[0][0], pytest.approx(row[0][1], abs=1e-4))] for row in expected]
+    assert sum(sizes) == 20
+    assert "out of memory: going on with batches of" in caplog.messages[0]
+    most = 0
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        small("Anna sleeps.")
 
 
 def test_bfloat16(pocket):

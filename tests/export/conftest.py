@@ -14,7 +14,7 @@ def option_defaults():
     every = request_options(DecodeConfig())
     return {
         name: {each: tf.constant([every[each].default], every[each].dtype) for each in options}
-        for name, (_, _, options) in SIGNATURES.items()
+        for name, (_, options) in SIGNATURES.items()
     }
 
 

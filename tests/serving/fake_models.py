@@ -10,7 +10,7 @@ import numpy as np
 import uvicorn
 
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.model_interface import Input, InvalidInputError, Signature
+from tf_transformer.serving.model_interface import Input, InvalidInputError, LoadedSignature
 from tf_transformer.serving.server import Server
 
 SECONDS = 600  # in which everything must happen, however busy the machine is
@@ -43,10 +43,10 @@ class FakeModel:
         text, option = {"text": Input()}, {"beam_size": Input("DT_INT32", 4)}
         described = {"inputs": {"text": {"dtype": "DT_STRING"}}}
         self.signatures = {
-            "serving_default": Signature(self.translate, text, True, described),
-            "options": Signature(self.translate, {**option, **text}, True, {}),
-            "alignments": Signature(self.translate, text, False, {}),
-            "count_tokens": Signature(count_words, text, True, {}),
+            "serving_default": LoadedSignature(self.translate, text, True, described),
+            "options": LoadedSignature(self.translate, {**option, **text}, True, {}),
+            "alignments": LoadedSignature(self.translate, text, False, {}),
+            "count_tokens": LoadedSignature(count_words, text, True, {}),
         }
         self.loaded.append(self)
 

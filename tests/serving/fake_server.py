@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from tf_transformer.serving.pages import add_pages
+from tf_transformer.serving.server import add_pages
 
 DESCRIPTION = {
     "source": "en", "target": "de", "beam_size": 4, "length_penalty": 0.6,

@@ -13,7 +13,7 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import find
 from tf_transformer.config import GenerationConfig
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.scripts import LINE_SEPARATORS
+from tf_transformer.data.text_files import LINE_SEPARATORS
 from tf_transformer.decoding.inference import detokenize
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError

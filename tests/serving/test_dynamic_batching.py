@@ -10,7 +10,7 @@ import pytest
 from serving.fake_models import SECONDS
 from tf_transformer.config import ServeConfig
 from tf_transformer.serving.dynamic_batching import SHORT_LENGTH, Batcher
-from tf_transformer.serving.model_interface import Input, Signature
+from tf_transformer.serving.model_interface import Input, LoadedSignature
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ class Doubler:
 
     def __init__(self, may_be_batched=True):
         inputs = {"x": Input("DT_STRING"), "option": Input("DT_INT32", 0)}
-        self.signature = Signature(self.run, inputs, may_be_batched, {})
+        self.signature = LoadedSignature(self.run, inputs, may_be_batched, {})
         self.batches = []
         self.deadlines = []
         self.started = threading.Semaphore(0)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.model_interface import Input, Signature
+from tf_transformer.serving.model_interface import Input, LoadedSignature
 from tf_transformer.serving.rest_format import format_response, parse_predict
 
 SETTINGS = ServeConfig(max_rows=8, max_rows_alone=2)
 
 
 def signature(may_be_batched=True, **inputs):
-    return Signature(lambda inputs, deadline: {}, inputs, may_be_batched, {})
+    return LoadedSignature(lambda inputs, deadline: {}, inputs, may_be_batched, {})
 
 
 SIGNATURES = {

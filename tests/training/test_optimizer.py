@@ -57,19 +57,3 @@ def test_a_gradient_that_is_not_finite_changes_no_weight_and_no_moment(bad):
         results.append([variable.numpy() for variable in (weight, *optimizer.variables)])
     for left, right in zip(*results):
         assert left.tobytes() == right.tobytes()
-
-
-def test_moving_average_by_hand():
-    """The decay rate is min(0.4, t / (t + 9)) after t earlier updates, skipped ones included."""
-    weight = keras.Variable([1.0, -2.0])
-    optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9, use_ema=True, ema_momentum=0.4)
-    optimizer.build([weight])
-    update = tf.function(lambda *arguments: optimizer.apply_if(*arguments, [weight]))
-    average = np.zeros(2)
-    for t, finite in enumerate([True, True, False, True, True, True, True, True, True]):
-        before = weight.numpy()
-        update(tf.constant(finite), [tf.constant([1.0, -3.0 - t])])
-        assert np.array_equal(before, weight.numpy()) != finite
-        decay = min(0.4, t / (t + 9))
-        average = decay * average + (1 - decay) * weight.numpy()
-        np.testing.assert_allclose(optimizer.averages[0].numpy(), average, rtol=1e-6)

@@ -87,7 +87,7 @@ def test_a_common_factor_has_no_effect(plain, factor):
 @pytest.mark.parametrize(
     "changes",
     [
-        dict(replicas=2, micro_batch_tokens=24),  # shards of 3 rows, with rows of padding
+        dict(replicas=2, micro_batch_tokens=24),  # of 3 rows, with rows of padding
         pytest.param(dict(replicas=2, micro_batch_tokens=24, jit=True), marks=pytest.mark.slow),
     ],
     ids=str,
@@ -99,10 +99,7 @@ def test_replicas_micro_batches_and_xla(weighted, monkeypatch, changes):
 
 
 @pytest.mark.slow
-def test_float16_and_r_drop(weighted, repeated):
-    """R-Drop with almost no dropout, so that the masks of a repeated pair are the same."""
-    changes = dict(r_drop=5.0, dropout_rate=1e-6)
-    assert_close(updated(INP, TAR, WEIGHTS, **changes)[0], updated(*repeated, **changes)[0])
+def test_float16(weighted):
     found, result = updated(INP, TAR, WEIGHTS, precision="mixed_float16")
     assert not result["skipped"]
     assert_close(found, weighted[0], rtol=0.05)

@@ -1,4 +1,4 @@
-"""The choice of precision and compiler. Their effect on an update is in test_update.py."""
+"""The choice of precision. Its effect on an update is in test_update.py."""
 
 import pytest
 import tensorflow as tf
@@ -15,9 +15,6 @@ def test_gpus_with_compute_capability_8_use_bfloat16(monkeypatch, capabilities, 
     details = [{"compute_capability": value} if value else {} for value in capabilities]
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details[gpu])
     assert precision.choose_precision("auto", list(range(len(details)))) == chosen
-    assert precision.choose_jit_compile("auto", [0]) and not precision.choose_jit_compile(
-        "off", [0]
-    )
 
 
 @pytest.mark.parametrize(
@@ -28,4 +25,3 @@ def test_cpus_with_amx_use_bfloat16(monkeypatch, tmp_path, text, chosen):
     (tmp_path / "cpuinfo").write_text(text)
     monkeypatch.setattr(host, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.choose_precision("auto", []) == chosen
-    assert not precision.choose_jit_compile("auto", []) and precision.choose_jit_compile("on", [])

@@ -97,7 +97,7 @@ def test_averaged_weights_are_the_mean(tiny_config, model_dir, tmp_path, caplog)
     os.truncate(step_path(folder, 95), 2000)
     directory = RunDirectory(folder)
     model = Translator.load(str(model_dir), "latest").model
-    directory.average(model, tiny_config.replace(max_checkpoints=9, save_steps=1).train, 0)
+    directory.average(model, tiny_config.replace(max_checkpoints=9, save_steps=1).train)
     directory.close()
     first, last = (arrays(path, "model/") for path in step_checkpoints(str(model_dir)))
     averaged = arrays(os.path.join(folder, "averaged.npz"), "model/")

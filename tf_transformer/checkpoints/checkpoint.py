@@ -111,8 +111,11 @@ def restore(
     arrays, state = _read(path, (MODEL, OPTIMIZER) if optimizer else (MODEL,))
     variables = _named_variables(model, optimizer)
     if f"{OPTIMIZER}0000" in arrays:  # version 0.2.0 stored the state by its order
-        for i, name in enumerate(name for name in variables if name.startswith(OPTIMIZER)):
-            arrays[name] = arrays.pop(f"{OPTIMIZER}{i:04d}", np.empty(()))
+        names = [name for name in variables if name.startswith(OPTIMIZER)]
+        ordered = sorted(arrays.keys() - variables.keys())
+        # A moving average, which is gone, stood after the number of updates.
+        del ordered[1 : 1 + max(0, len(ordered) - len(names))]
+        arrays |= {name: arrays[each] for name, each in zip(names, ordered)}
     for name, variable in variables.items():
         shape = arrays[name].shape if name in arrays else "nothing"
         if shape != tuple(variable.shape):

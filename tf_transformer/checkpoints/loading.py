@@ -14,8 +14,7 @@ from tf_transformer.model.variant import Variant
 
 def build_transformer(sizes: ModelConfig, precision: str) -> Transformer:
     """Returns a `Transformer`; arguments as for `build_model`."""
-    fields = [field.name for field in dataclasses.fields(Variant)]
-    variant = Variant(**{name: getattr(sizes, name) for name in fields})
+    variant = Variant(**{f.name: getattr(sizes, f.name) for f in dataclasses.fields(Variant)})
     return Transformer(
         sizes.num_layers, sizes.d_model, sizes.num_heads, sizes.dff, sizes.input_vocab_size,
         sizes.target_vocab_size, sizes.pe_input, sizes.pe_target, sizes.dropout_rate,

@@ -12,7 +12,6 @@ The flags of settings take range, default and help from the dataclasses of `conf
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -157,7 +156,7 @@ def search_flags() -> list[Flag]:
 def setting_flag(name: str, note: str = "") -> Flag:
     """The flag of one setting of a trained model; arguments as for `settings_flags`."""
     made = (settings_flags(part, COMMAND_GROUP, note, _of_the_model) for part in SETTINGS)
-    return next(flag for flag in itertools.chain.from_iterable(made) if flag.name == name)
+    return next(flag for part in made for flag in part if flag.name == name)
 
 
 def model_flags(optional: bool = False) -> list[Flag]:
@@ -242,13 +241,9 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
     except flags.UnrecognizedFlagError as error:
         if error.flagname.removeprefix("no") in GONE_FLAGS:
             raise UserError(f"--{error.flagname} {settings.GONE_SINCE}") from None
-        owners = [
-            other
-            for other, each in COMMANDS.items()
-            if error.flagname in {flag.name for flag in each.flags()}
-        ]
+        flags_of = {other: [flag.name for flag in each.flags()] for other, each in COMMANDS.items()}
         problem = f"{error}; `tf-transformer {name} --help` lists the flags"
-        if owners:
+        if owners := [other for other, names in flags_of.items() if error.flagname in names]:
             problem = f"{name} has no flag --{error.flagname}: it is for {', '.join(owners)}"
         raise UserError(problem) from None
     except ValueError as error:  # --noflag=value, or a --flagfile that is not UTF-8
@@ -332,10 +327,7 @@ def _with_value(flag: Flag) -> str:
 
 def _wrapped(text: str, indent: int) -> str:
     """Wraps a paragraph; the lines after the first one are indented by spaces."""
+    spaces = " " * indent
     return textwrap.fill(
-        text,
-        COLUMNS,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, COLUMNS, subsequent_indent=spaces, break_long_words=False, break_on_hyphens=False
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import glob
 import math
 import os
 import pathlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from absl import flags
 
@@ -95,12 +95,10 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
         read_translations(run.path, test_data, values.split, len(references), number)
         for run in runs
     ]
-    of_text = language, values.bleu_tokenizer or runs[0].config.train.bleu_tokenizer
+    tokenizer = values.bleu_tokenizer or runs[0].config.train.bleu_tokenizer
+    others = [references[:number]], translations[0], language, tokenizer
     # The first run is not compared with anything.
-    results = [
-        corpus_metrics(metrics, lines, [references[:number]], translations[0], *of_text)
-        for lines in translations[1:]
-    ]
+    results = [corpus_metrics(metrics, lines, *others) for lines in translations[1:]]
     rows: list[Row] = []
     signatures = []
     for of_runs in zip(*results):
@@ -119,21 +117,13 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     return rows, signatures
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A training run.
+class Run(NamedTuple):
+    """A training run."""
 
-    Attributes:
-      path: its model folder.
-      config: its settings.
-      lines: of its `metrics.jsonl`.
-      vocabulary: the content of the files of its vocabularies.
-    """
-
-    path: str
+    path: str  # its model folder
     config: Config
-    lines: list[Line]
-    vocabulary: tuple[bytes, ...]
+    lines: list[Line]  # of its `metrics.jsonl`
+    vocabulary: tuple[bytes, ...]  # the content of the files of its vocabularies
 
     @property
     def updates(self) -> int:
@@ -146,37 +136,43 @@ class Run:
         return any(line["kind"] == "average" for line in self.lines[-1:])
 
     @property
-    def state(self) -> str:
-        """Whether the run is complete, or stopped early."""
-        if not self.complete:
-            return "unfinished"
-        return "stopped early" if self.stopped_early else "complete"
-
-    @property
     def stopped_early(self) -> str:
         """When each metric was best, where that ended the run; else ""."""
         return self.lines[-1].get("stopped_early", "") if self.complete else ""
+
+    @property
+    def state(self) -> str:
+        """How far the run is."""
+        ended = "stopped early" if self.stopped_early else "complete"
+        return ended if self.complete else "unfinished"
 
     def of_kind(self, kind: str) -> list[Line]:
         """The lines of "train", "validation" or "average"."""
         return [line for line in self.lines if line["kind"] == kind]
 
+    def best(self, name: str, better: Callable[..., Line]) -> Line:
+        """The validation with the lowest loss, by `min`, or the highest BLEU, by `max`."""
+        lines = [line for line in self.of_kind("validation") if not math.isnan(metric(line, name))]
+        return better(lines, key=lambda line: metric(line, name), default={})
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A row of the table.
+    def minutes(self) -> float:
+        """The time of the updates, without validations and interruptions."""
+        seconds, step = 0.0, 0
+        for line in self.of_kind("train"):
+            speed = metric(line, "steps_per_second")
+            if speed > 0:
+                seconds += (line["step"] - step) / speed
+            step = line["step"]
+        return seconds / 60
 
-    Attributes:
-      title: what the values are.
-      values: one for each run; NaN where there is none.
-      form: format specification of the values.
-      is_result: whether the mean over random seeds is of interest.
-    """
+
+class Row(NamedTuple):
+    """A row of the table."""
 
     title: str
-    values: Sequence[float]
-    form: str
-    is_result: bool = False
+    values: Sequence[float]  # one for each run; NaN where there is none
+    form: str  # format specification
+    is_result: bool = False  # whether the mean over random seeds is of interest
 
     def cells(self) -> list[str]:
         """The values as text."""
@@ -190,22 +186,22 @@ def find_runs(folders: Sequence[str]) -> list[Run]:
       folders: model folders, or folders that contain those of runs.
     Raises: UserError when a folder has no run, or there are fewer than two runs.
     """
+
+    def has_config(folder: str) -> bool:
+        return os.path.isfile(os.path.join(folder, CONFIG))
+
     found: list[str] = []
     for folder in folders:
         # Exports have a config.json too, and no history.
         pattern = os.path.join(glob.escape(folder), "*", METRICS)
-        inside = sorted(filter(_has_config, map(os.path.dirname, glob.glob(pattern))))
-        found += [folder] if _has_config(folder) or not inside else inside
+        inside = sorted(filter(has_config, map(os.path.dirname, glob.glob(pattern))))
+        found += [folder] if has_config(folder) or not inside else inside
     unique = {os.path.realpath(path): path.rstrip("/") for path in found}
     runs = [read_run(path) for path in unique.values()]
     if len(runs) < 2:
         names = ", ".join(run.path for run in runs) or "no folder"
         raise UserError(f"compare needs at least two runs, and got {names}: give more folders")
     return runs
-
-
-def _has_config(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, CONFIG))
 
 
 def read_run(path: str) -> Run:
@@ -216,46 +212,28 @@ def read_run(path: str) -> Run:
 
 def result_rows(runs: Sequence[Run]) -> list[Row]:
     """The rows of the results that training measured, without those that no run has."""
+    lowest = [run.best("loss", min) for run in runs]
+    highest = [run.best("BLEU", max) for run in runs]
+    last, average = (
+        [(run.of_kind(kind) or [{}])[-1] for run in runs] for kind in ("validation", "average")
+    )
 
-    def row(title: str, form: str, of_run: Callable[[Run], float], is_result: bool = False) -> Row:
-        return Row(title, [of_run(run) for run in runs], form, is_result)
-
-    def last(kind: str, name: str) -> Callable[[Run], float]:
-        return lambda run: metric((run.of_kind(kind) or [{}])[-1], name)
-
-    def best(name: str, better: Callable[..., Line], shown: str) -> Callable[[Run], float]:
-        return lambda run: metric(_best(run, name, better), shown)
+    def row(title: str, lines: list[Line], name: str, form: str, is_result: bool = True) -> Row:
+        return Row(title, [metric(line, name) for line in lines], form, is_result)
 
     rows = [
-        row("parameters", ",.0f", lambda run: run.config.model.parameters()),
-        row("updates", ",.0f", lambda run: run.updates),
-        row("minutes of training", ",.1f", _minutes),
-        row("lowest validation loss", ".4f", best("loss", min, "loss"), True),
-        row("  after updates", ",.0f", best("loss", min, "step")),
-        row("last validation loss", ".4f", last("validation", "loss")),
-        row("highest BLEU", ".2f", best("BLEU", max, "BLEU"), True),
-        row("average: loss", ".4f", last("average", "loss"), True),
-        row("average: perplexity", ".3f", last("average", "perplexity"), True),
-        row("average: BLEU", ".2f", last("average", "BLEU"), True),
+        Row("parameters", [run.config.model.parameters() for run in runs], ",.0f"),
+        Row("updates", [run.updates for run in runs], ",.0f"),
+        Row("minutes of training", [run.minutes() for run in runs], ",.1f"),
+        row("lowest validation loss", lowest, "loss", ".4f"),
+        row("  after updates", lowest, "step", ",.0f", False),
+        row("last validation loss", last, "loss", ".4f", False),
+        row("highest BLEU", highest, "BLEU", ".2f"),
+        row("average: loss", average, "loss", ".4f"),
+        row("average: perplexity", average, "perplexity", ".3f"),
+        row("average: BLEU", average, "BLEU", ".2f"),
     ]
     return [row for row in rows if not all(map(math.isnan, row.values))]
-
-
-def _best(run: Run, name: str, better: Callable[..., Line]) -> Line:
-    """The validation with the lowest loss, by `min`, or the highest BLEU, by `max`."""
-    lines = [line for line in run.of_kind("validation") if not math.isnan(metric(line, name))]
-    return better(lines, key=lambda line: metric(line, name), default={})
-
-
-def _minutes(run: Run) -> float:
-    """The time of the updates, without validations and interruptions."""
-    seconds, step = 0.0, 0
-    for line in run.of_kind("train"):
-        speed = metric(line, "steps_per_second")
-        if speed > 0:
-            seconds += (line["step"] - step) / speed
-        step = line["step"]
-    return seconds / 60
 
 
 def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
@@ -263,12 +241,20 @@ def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
 
     Args:
       runs: of `find_runs`.
-      scores: more rows, such as those of a test set.
+      scores: more rows, such as the scores on a test set.
     Returns: text of several lines: the runs, the table, what cannot be compared, and the mean and
       standard deviation of runs that differ only in the seed.
     """
     rows = [*result_rows(runs), *scores]
-    settings = _different_settings(runs)
+    values = [run.config.values() for run in runs]
+    settings = {}  # that differ
+    for name in values[0]:
+        cells = [str(each[name]) for each in values]
+        if len(set(cells)) > 1:
+            short = (
+                cell if len(cell) <= MAX_CELL else f"...{cell[3 - MAX_CELL :]}" for cell in cells
+            )
+            settings[name] = list(short)
     numbers = [str(number) for number in range(1, len(runs) + 1)]
     states = [run.state for run in runs]
     table = [numbers, states, *settings.values(), *(row.cells() for row in rows)]
@@ -284,27 +270,9 @@ def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
     text += [line("", numbers), *(line(name, cells) for name, cells in settings.items())]
     text += ["", "results", line("state", states)]
     text += [line(row.title, row.cells()) for row in rows]
-    for note in _notes(runs):
-        text += ["", note]
-    for group, lines in _over_seeds(runs, rows):
-        title = f"mean ± sample standard deviation of runs {group}"
-        text += ["", title, *lines]
+    for paragraph in (*_notes(runs), *_over_seeds(runs, rows)):
+        text += ["", paragraph]
     return "\n".join(text)
-
-
-def _different_settings(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """The values of the settings that are not equal in all runs, by their names."""
-    settings: dict[str, list[str]] = {}
-    for part in dataclasses.fields(Config):
-        for field in dataclasses.fields(getattr(runs[0].config, part.name)):
-            values = [str(getattr(getattr(run.config, part.name), field.name)) for run in runs]
-            if len(set(values)) > 1:
-                settings[field.name] = [_shortened(value) for value in values]
-    return settings
-
-
-def _shortened(value: str) -> str:
-    return value if len(value) <= MAX_CELL else f"...{value[3 - MAX_CELL :]}"
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
@@ -327,8 +295,8 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         yield "The BLEU of the runs is that of different numbers of sentences (bleu_sentences)."
 
 
-def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
-    """For the complete runs that differ only in the seed: which they are; lines of the results.
+def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[str]:
+    """The mean of the results, for the complete runs that differ only in the seed.
 
     After early stopping or `train_minutes`, they differ in the number of updates too.
     """
@@ -340,14 +308,15 @@ def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str,
         seeds = {runs[index].config.train.seed for index in indices}
         if len(seeds) < max(2, len(indices)):
             continue
-        lines = []
+        names = ", ".join(str(index + 1) for index in indices)
+        title = f"mean ± sample standard deviation of runs {names}, which differ in the seed"
+        updates = sorted(runs[index].updates for index in indices)
+        if updates[0] < updates[-1]:
+            title += f",\nand in the number of updates, from {updates[0]:,} to {updates[-1]:,}"
+        lines = [title]
         for row in rows:
             values = [row.values[index] for index in indices]
             if row.is_result and not any(map(math.isnan, values)):
                 mean, deviation = statistics.mean(values), statistics.stdev(values)
                 lines.append(f"  {row.title:{TITLE}} {mean:{row.form}} ± {deviation:{row.form}}")
-        group = f"{', '.join(str(index + 1) for index in indices)}, which differ in the seed"
-        updates = sorted(runs[index].updates for index in indices)
-        if updates[0] < updates[-1]:
-            group += f",\nand in the number of updates, from {updates[0]:,} to {updates[-1]:,}"
-        yield group, lines
+        yield "\n".join(lines)

@@ -97,7 +97,7 @@ def devices() -> None:
     """Prints the devices that TensorFlow uses. Raises: UserError for a GPU that cannot compute."""
     import tensorflow as tf
 
-    from tf_transformer.training.compilation import check_products, missing_machine_code
+    from tf_transformer.gpus import check_products, missing_machine_code
     from tf_transformer.training.precision import choose_precision
 
     with captured_stderr():

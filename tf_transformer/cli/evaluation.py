@@ -86,7 +86,7 @@ def _flags() -> list[Flag]:
 def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it; or scores given translations of it."""
     from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
-    from tf_transformer.evaluation.metrics import parse_metrics
+    from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics, published_scores
 
     searching = given(values, (DecodeConfig, GenerationConfig, ComputeConfig))
     one_of(values, "translations", "checkpoint", "output", *searching)
@@ -109,26 +109,35 @@ def evaluate(values: flags.FlagValues) -> None:
     if not values.translations:
         translator = load_translator(values, values.model_dir, values.checkpoint)
     test = read_published(values, data) if values.test_set else read_test_set(values, data)
-    baseline = _baseline_translations(values, data, test)
+    number, baseline = len(test.pairs), None
+    if values.baseline and os.path.isfile(values.baseline):
+        baseline = read_aligned(values.baseline, test.size, "translation")[:number]
+    elif values.baseline:
+        other = model_folder.find_model_dir(values.baseline)
+        text = None if values.test_set else values.data or data.data
+        baseline = read_translations(other, text, test.split, test.size, number)
     if translator is None:
-        outputs = read_aligned(values.translations, test.size, "translation")[: len(test.pairs)]
+        outputs = read_aligned(values.translations, test.size, "translation")[:number]
         print(f"{test}, translations in {values.translations}")
-        _score_translations(test, metrics, outputs, baseline, tokenizer)
-        return
-    output = values.output or translations_path(model_dir, data, values.data, test.split)
-    if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
-        output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
-    with open_output(output) as file:  # a wrong path is reported before the translation
-        start = time.monotonic()
-        outputs = _translate(translator, test.sources, data)
-        seconds = time.monotonic() - start
-        file.writelines(f"{text}\n" for text in outputs)
-    print(f"{test}, beam {translator.decode.beam_size}")
+    else:
+        output = values.output or translations_path(model_dir, data, values.data, test.split)
+        if len(models) > 1 and not values.output:  # without prefix it is that of the first model
+            output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
+        with open_output(output) as file:  # a wrong path is reported before the translation
+            start = time.monotonic()
+            outputs = _translate(translator, test.sources, data)
+            seconds = time.monotonic() - start
+            file.writelines(f"{text}\n" for text in outputs)
+        print(f"{test}, beam {translator.decode.beam_size}")
     if data.target == TREES:
         _score_parses(test.pairs, outputs, output)
     else:
-        _score_translations(test, metrics, outputs, baseline, tokenizer)
-    print(f"{len(outputs) / seconds:,.1f} sentences/s; the results are in {output}")
+        others = test.references, baseline, test.data.target, tokenizer
+        print(*corpus_metrics(metrics, outputs, *others), sep="\n")
+        if len(test.references) == 1:  # the tokenised BLEU of published scores
+            print(*published_scores(outputs, test.references[0], test.data), sep="\n")
+    if translator:
+        print(f"{number / seconds:,.1f} sentences/s; the results are in {output}")
 
 
 def _translate(translator: Translator, sources: list[str], data: DataConfig) -> list[str]:
@@ -141,43 +150,12 @@ def _translate(translator: Translator, sources: list[str], data: DataConfig) -> 
     return [text for text, _ in best]
 
 
-def _baseline_translations(
-    values: flags.FlagValues, data: DataConfig, test: TestSet
-) -> list[str] | None:
-    """The translations of --baseline, a file or those of a model; None without the flag."""
-    number = len(test.pairs)
-    if not values.baseline:
-        return None
-    if os.path.isfile(values.baseline):
-        return read_aligned(values.baseline, test.size, "translation")[:number]
-    model_dir = model_folder.find_model_dir(values.baseline)
-    text = None if values.test_set else values.data or data.data
-    return read_translations(model_dir, text, test.split, test.size, number)
-
-
-def _score_translations(
-    test: TestSet,
-    metrics: list[str],
-    translations: list[str],
-    baseline: list[str] | None,
-    tokenizer: str,
-) -> None:
-    """Prints the metrics, then with one reference also the tokenised BLEU of published scores."""
-    from tf_transformer.evaluation.metrics import corpus_metrics, published_scores
-
-    references, target = test.references, test.data.target
-    results = corpus_metrics(metrics, translations, references, baseline, target, tokenizer)
-    print(*results, sep="\n")
-    if len(references) == 1:
-        print(*published_scores(translations, references[0], test.data), sep="\n")
-
-
 def _score_parses(pairs: list[tuple[str, str]], outputs: list[str], path: str) -> None:
     """Replaces the raw outputs in a file by trees, and prints their scores."""
-    from tf_transformer.data.trees import restore
+    from tf_transformer.data.trees import parse_output
     from tf_transformer.evaluation.parser import evaluate_parses
 
-    gold = [restore(tree, words.split(" ")) for words, tree in pairs]
+    gold = [parse_output(tree, words.split(" ")) for words, tree in pairs]
     evaluation = evaluate_parses(gold, outputs)
     with open_output(path) as trees:
         trees.writelines(f"{tree}\n" for tree in evaluation.trees)

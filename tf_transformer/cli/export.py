@@ -16,11 +16,15 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS
 
 
+def _users(option: str) -> list[str]:
+    """The formats that take one of `EXPORT_OPTIONS`."""
+    return [name for name, form in EXPORT_FORMATS.items() if option in form.options]
+
+
 def _option_flags() -> Iterator[Flag]:
     """The flags of `EXPORT_OPTIONS`."""
     for name, (kind, meaning) in EXPORT_OPTIONS.items():
-        users = [other for other, each in EXPORT_FORMATS.items() if name in each.options]
-        meaning = f"{', '.join(users)}: {meaning}"
+        meaning = f"{', '.join(_users(name))}: {meaning}"
         if isinstance(kind, list):
             yield Flag(name, tuple(kind), meaning, kind[0])
         else:
@@ -50,33 +54,26 @@ def _option_flags() -> Iterator[Flag]:
 def export(values: FlagValues) -> None:
     """Writes a trained model in the format of another engine."""
     models = model_list(values.model_dir, values.checkpoint)
-    _check_flags(values, len(models))
-    for each, _ in models:
-        model_folder.load_config(each)
-    model_dir = models[0][0] if len(models) == 1 else values.model_dir
     form = EXPORT_FORMATS[values.format]
-    options = {name: values[name].value for name in form.options}
-    options = {name: value for name, value in options.items() if value is not None}
-    folder = os.path.join(model_folder.writable_folder(models[0][0]), "export")
-    output = values.output or os.path.join(folder, form.output.format(**options))
-    start_tensorflow()
-    print(form.export(model_dir, output.rstrip("/") or "/", values.checkpoint, **options))
-
-
-def _check_flags(values: FlagValues, models: int) -> None:
-    """Raises: UserError for a flag that --format does not use, or for several models."""
-    form = EXPORT_FORMATS[values.format]
-    if models > 1 and not form.ensembles:
+    if len(models) > 1 and not form.ensembles:
         raise UserError(f"--format={values.format} has no ensembles: give one model")
-    if models > 1 and not values.output:
+    if len(models) > 1 and not values.output:
         raise UserError(
             "give the folder for the export of the ensemble with --output: the export folder of "
             "each model is for its own versions"
         )
     for name in {option for each in EXPORT_FORMATS.values() for option in each.options}:
         if values[name].present and name not in form.options:
-            only = [other for other, each in EXPORT_FORMATS.items() if name in each.options]
-            raise UserError(f"--{name} is for --format={' or '.join(only)}")
+            raise UserError(f"--{name} is for --format={' or '.join(_users(name))}")
+    for each, _ in models:
+        model_folder.load_config(each)
+    model_dir = models[0][0] if len(models) == 1 else values.model_dir
+    options = {name: values[name].value for name in form.options}
+    options = {name: value for name, value in options.items() if value is not None}
+    folder = os.path.join(model_folder.writable_folder(models[0][0]), "export")
+    output = values.output or os.path.join(folder, form.output.format(**options))
+    start_tensorflow()
+    print(form.export(model_dir, output.rstrip("/") or "/", values.checkpoint, **options))
 
 
 @command(

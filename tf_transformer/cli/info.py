@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-from collections.abc import Iterator
 
 from absl import flags
 
@@ -45,42 +43,33 @@ def info(values: flags.FlagValues) -> None:
     """Describes a model folder, or else a preset."""
     one_of(values, "model_dir", "preset")
     is_for(values, "model_dir", "plot")
-    if not values.model_dir:
-        print(*_describe_preset(values.preset), sep="\n")
+    if values.model_dir:
+        _show_folder(find_model_dir(values.model_dir), values.plot)
         return
-    model_dir = find_model_dir(values.model_dir)
-    print(*_describe_folder(model_dir), sep="\n")
-    if values.plot:
-        plot_history(model_dir, values.plot)
-        print(f"\ndrew {values.plot}")
-
-
-def _line(title: str, text: str) -> str:
-    return f"  {title:15s}  {text}"
-
-
-def _describe_preset(name: str) -> Iterator[str]:
-    """The lines on a preset: its model, its recipe, and the operations of its training."""
-    config = preset(name)
+    print(f"preset {values.preset}")
+    config = preset(values.preset)
     config = config.with_vocabularies(config.data.vocab_size, config.data.vocab_size)
-    yield f"preset {name}"
-    yield from _describe_model(config)
+    _show_model(config)
     if config.data.target == TREES:  # several times as long as their sentences
         return
     counted = training_operations(config)
     text = f"{counted:.1e} operations in the matrix products, with {WMT_LENGTH} sub-words per "
-    yield _line("training", text + "sentence")
-    if hours := PAPER_HOURS.get(name):
+    _show("training", text + "sentence")
+    if hours := PAPER_HOURS.get(values.preset):
         estimate = paper_operations(hours)
-        yield _line(
+        _show(
             "Table 2",
             f"{estimate:.1e} operations: {hours:g} hours x {PAPER_GPUS} P100 x {P100_RATE:.1e} per "
             f"second, the paper's estimate; the matrix products are {counted / estimate:.0%} of it",
         )
 
 
-def _describe_model(config: Config) -> Iterator[str]:
-    """The lines on the layers, the parameters and the recipe of a `Config`."""
+def _show(title: str, text: str) -> None:
+    print(f"  {title:15s}  {text}")
+
+
+def _show_model(config: Config) -> None:
+    """Prints the layers, the parameters and the recipe."""
     model, data, train = config.model, config.data, config.train
     vocabularies = f"{model.input_vocab_size:,}"
     sharing = "one matrix for both embeddings and the softmax"
@@ -103,21 +92,25 @@ def _describe_model(config: Config) -> Iterator[str]:
         "recipe": f"{train.train_steps:,} updates, warm-up {train.warmup_steps:,}, {dropout}, "
         f"label smoothing {train.label_smoothing}",
     }
-    yield from itertools.starmap(_line, lines.items())
+    for title, text in lines.items():
+        _show(title, text)
 
 
-def _describe_folder(model_dir: str) -> Iterator[str]:
-    """The lines on a model folder: model, data, checkpoints, and the history of the run."""
+def _show_folder(model_dir: str, plot: str | None) -> None:
+    """Prints model, data, checkpoints and history of a model folder, and draws the history."""
     config = load_config(model_dir)
-    yield f"model folder {model_dir}"
-    yield from _describe_model(config)
-    yield _line("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
+    print(f"model folder {model_dir}")
+    _show_model(config)
+    _show("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
     extra = config.decode.extra_decode_length
-    yield _line("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
-    yield "  checkpoints"
+    _show("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
+    print("  checkpoints")
     for path in all_checkpoints(model_dir):
         with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
             size = os.path.getsize(path)
-            yield f"    {os.path.relpath(path, model_dir)}  {size / 1e6:,.1f} MB"
+            print(f"    {os.path.relpath(path, model_dir)}  {size / 1e6:,.1f} MB")
     if read_metrics(model_dir):
-        yield describe_history(model_dir)
+        print(describe_history(model_dir))
+    if plot:
+        plot_history(model_dir, plot)
+        print(f"\ndrew {plot}")

@@ -80,14 +80,25 @@ def serve(values: FlagValues) -> None:
         from tf_transformer.serving.server import Server, bind_address
     # A wrong setting is reported before TensorFlow, the export and the model are loaded.
     with bind_address(config) as bound, contextlib.ExitStack() as stack:
-        load = loader(values)
-        if not exports:
-            find = _ctranslate2_versions if uses_ctranslate2(values) else _saved_model_versions
-            folders = [find(folder) for folder in models]
-        elif uses_ctranslate2(values):
+        folders = exports
+        load: LoadModel
+        if uses_ctranslate2(values):
+            from tf_transformer.export.cache import ctranslate2_export
+            from tf_transformer.export.ctranslate2_translator import installed_version
+            from tf_transformer.serving.ctranslate2_model import CTranslate2Model
+
+            installed_version()
+            load = functools.partial(CTranslate2Model, compute_type=values.compute_type)
             folders = [stack.enter_context(_exported_versions(folder)) for folder in exports]
+            if not exports:
+                folders = [ctranslate2_export(folder, None, start_tensorflow) for folder in models]
         else:
-            folders = exports
+            start_tensorflow(for_search=True)
+            from tf_transformer.serving.tensorflow_model import TensorFlowModel
+
+            load = TensorFlowModel
+            if not exports:
+                folders = [_saved_model_versions(folder) for folder in models]
         Server(dict(zip(names, folders)), config, load).run(bound)
 
 
@@ -148,39 +159,15 @@ def uses_ctranslate2(values: FlagValues) -> bool:
     return False
 
 
-def loader(values: FlagValues) -> LoadModel:
-    """Starts the engine. Returns: the function with which the server loads a version.
-
-    Raises: UserError.
-    """
-    if uses_ctranslate2(values):
-        from tf_transformer.export.ctranslate2_translator import installed_version
-        from tf_transformer.serving.ctranslate2_model import CTranslate2Model
-
-        installed_version()
-        return functools.partial(CTranslate2Model, compute_type=values.compute_type)
-    start_tensorflow(for_search=True)
-    from tf_transformer.serving.tensorflow_model import TensorFlowModel
-
-    return TensorFlowModel
-
-
-def _ctranslate2_versions(model_dir: str) -> str:
-    """Returns the folder of the versions of a model, exported unless that is in the cache."""
-    from tf_transformer.export.cache import ctranslate2_export
-
-    return ctranslate2_export(model_dir, None, start_tensorflow)
-
-
 @contextlib.contextmanager
 def _exported_versions(export_dir: str) -> Iterator[str]:
     """Yields a folder of versions; of one export for CTranslate2, one in which it is version 1."""
-    if _is_export(export_dir):
-        with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
-            os.symlink(os.path.abspath(export_dir), os.path.join(folder, "1"))
-            yield folder
+    if not _is_export(export_dir):
+        yield export_dir
         return
-    yield export_dir
+    with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
+        os.symlink(os.path.abspath(export_dir), os.path.join(folder, "1"))
+        yield folder
 
 
 def _is_export(folder: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import pathlib
 import shlex
 import signal
 import sys
@@ -36,6 +37,7 @@ PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATION
     "train a model on sentence pairs, or resume a run",
     lambda: [
         Flag("preset", str, f"the settings to start from: {PRESET_NAMES}", "pocket"),
+        Flag("config", str, "file to start from in place of --preset: the config.json of a run"),
         Flag(
             "model_dir", str,
             "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)",
@@ -48,6 +50,7 @@ PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATION
 def train(values: flags.FlagValues) -> None:
     """Trains, or resumes a run; then prints five translations and the next commands."""
     one_of(values, "overwrite", "dry_run")
+    one_of(values, "config", "preset")
     config, model_dir = _config(values)
     start_tensorflow(model_dir="" if "TF_CONFIG" in os.environ else model_dir)
     from tf_transformer.training.distribution import make_workers, split_cpu
@@ -69,7 +72,12 @@ def train(values: flags.FlagValues) -> None:
         print(result)
     elif result:  # the run is complete
         _print_samples(trainer)
-        _print_next_commands(trainer.config.data, shlex.quote(model_dir), program)
+        print(f"\nThe model is in {shlex.quote(model_dir)} (averaged weights first). Next:")
+        names = ["translate", "evaluate", "export", "serve"]
+        if trainer.config.data.target == TREES:
+            names = ["parse", "evaluate"]
+        for name in names:
+            print(f"  {program} {name} --model_dir={shlex.quote(model_dir)}")
     else:
         ending = f"stopped and saved after {trainer.step:,} updates"
         record_in_run_log(ending, logging.INFO)
@@ -77,15 +85,18 @@ def train(values: flags.FlagValues) -> None:
 
 
 def _config(values: flags.FlagValues) -> tuple[Config, str]:
-    """The settings of the preset, then of the initial model, then of the flags; the model folder.
+    """The settings of the preset or file, the initial model, and the flags; the model folder.
 
     A run that is resumed does not need the initial model any more: its folder has the settings. So
     it has those that a later version would start with another value.
     """
-    config = preset(values.preset)
+    if values.config:
+        name, config = pathlib.Path(values.config).stem, _read_config(values.config)
+    else:
+        name, config = values.preset, preset(values.preset)
     own = given(values, SETTINGS)
     data = dataclasses.replace(config.data, **given(values, (DataConfig,)))
-    model_dir = values.model_dir or model_folder.default_model_dir(values.preset, data)
+    model_dir = values.model_dir or model_folder.default_model_dir(name, data)
     started = not values.overwrite and model_folder.step_checkpoints(model_dir)
     initial = {}
     if values.init_from:
@@ -104,6 +115,18 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
             f"{schedule}: give --learning_rate"
         )
     return config.replace(**{**initial, **own}), model_dir
+
+
+def _read_config(path: str) -> Config:
+    """Reads the settings of a run, without those that it has chosen for its text.
+
+    `with_vocabularies` chooses them again: the sizes of the vocabularies, and separate embeddings
+    where there are two.
+    """
+    config = Config.load(path)
+    size = max(config.model.input_vocab_size, config.model.target_vocab_size)
+    shared = config.model.shared_embeddings or not config.data.shared_vocab
+    return config.replace(input_vocab_size=size, target_vocab_size=size, shared_embeddings=shared)
 
 
 def _check_memory(config: Config, workers: Workers) -> None:
@@ -141,16 +164,6 @@ def _print_samples(trainer: Trainer) -> None:
     translations = translator([source for source, _ in pairs])
     for (source, reference), translation in zip(pairs, translations):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
-
-
-def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None:
-    """Prints what can be done with a trained model; `data` is a `DataConfig`."""
-    names = ["translate", "evaluate", "export", "serve"]
-    if data.target == TREES:
-        names = ["parse", "evaluate"]
-    print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
-    for name in names:
-        print(f"  {program} {name} --model_dir={model_dir}")
 
 
 @command(

@@ -21,9 +21,9 @@ from lxml import etree
 
 from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
+from tf_transformer.data.languages import base_language
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
-from tf_transformer.data.scripts import base_language
 from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.text_files import (
     LARGEST_WINDOW,

@@ -17,6 +17,8 @@ from typing import IO, Any
 
 from tf_transformer.errors import UserError
 
+# What Python's `str.splitlines` splits at, as a regular expression of Python and of RE2.
+LINE_SEPARATORS = "[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]"
 STANDARD_INPUT = "standard input"  # its name in messages
 # Windows double in size, so that the first results come early. Lines of similar length are
 # translated together, and a larger window has more of them.

@@ -35,7 +35,7 @@ ENDINGS = (".mrg", ".parse", ".ptb", ".fid")  # of the names of files with trees
 
 MAX_DEPTH = 300  # open brackets; trees of the Penn Treebank have less than 50
 
-# What `restore` inserts where the text has no tag or label.
+# What `parse_output` inserts where the text has no tag or label.
 DEFAULT_TAG = "NN"
 DEFAULT_LABEL = "X"
 DEFAULT_ROOT = "S"
@@ -184,7 +184,7 @@ def source_and_target(tree: Tree) -> tuple[str, str]:
     return " ".join(tree.words()), linearise(tree)
 
 
-def restore(text: str, words: list[str]) -> Tree:
+def parse_output(text: str, words: list[str]) -> Tree:
     """Reads a tree that `linearise` or a model wrote, and repairs it where it is not well-formed.
 
     - An extra closing bracket is ignored, and so is one that closes the outermost phrase before the
@@ -198,7 +198,7 @@ def restore(text: str, words: list[str]) -> Tree:
       text: any string.
       words: the words of the sentence, a list of strings.
     Returns: a `Tree` with exactly these words. For a clean tree,
-      `restore(linearise(tree), tree.words()) == tree`.
+      `parse_output(linearise(tree), tree.words()) == tree`.
     """
     untagged = list(reversed(words))  # the next word is the last item
     stack: list[_OpenPhrase] = [("", [])]  # outermost first
@@ -229,12 +229,12 @@ def _close(stack: list[_OpenPhrase]) -> None:
 
 
 def is_well_formed(text: str, words: list[str]) -> bool:
-    """Returns whether `restore` repairs nothing.
+    """Returns whether `parse_output` repairs nothing.
 
     Args:
-      text, words: as for `restore`.
+      text, words: as for `parse_output`.
     """
-    return linearise(restore(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
+    return linearise(parse_output(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
 def open_treebank(data: str) -> FileCorpus:

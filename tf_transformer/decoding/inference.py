@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.config import DEFAULT_GENERATION, DecodeConfig, GenerationConfig
-from tf_transformer.data.scripts import LINE_SEPARATORS
+from tf_transformer.data.text_files import LINE_SEPARATORS
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import (
     LogitsProcessor,

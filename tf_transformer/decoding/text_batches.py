@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transformer.data.scripts import (
-    LINE_SEPARATORS,
+from tf_transformer.data.languages import (
     WITHOUT_BLANKS_BETWEEN_SENTENCES,
     base_language,
     split_sentences,
 )
 from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.text_files import LINE_SEPARATORS
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import BLANK, PAD

@@ -1,6 +1,7 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
 import functools
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -35,6 +36,14 @@ from tf_transformer.decoding.text_batches import (
     word_indices,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.gpus import missing_machine_code
+
+logger = logging.getLogger(__name__)
+
+GPU_BATCHES = 8  # a batch of a GPU is as large as so many of a CPU
+# Of one text, after which XLA's compilation of a few shapes has paid for itself (estimated: 20 s
+# for each of five shapes, and half a second of a batch).
+XLA_BATCHES = 200
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Texts = TypeVar("Texts", str, list[str])
@@ -56,7 +65,11 @@ class Replicas:
         self._compiled: dict[tuple, tf.types.experimental.ConcreteFunction] = {}
 
     def run(
-        self, function: Callable[..., Any], arrays: dict[str, np.ndarray], **options: Any
+        self,
+        function: Callable[..., Any],
+        arrays: dict[str, np.ndarray],
+        number: int | None = None,
+        **options: Any,
     ) -> list[Any]:
         """Calls a function of `decoding.inference` on the rows of each replica, as a graph.
 
@@ -64,23 +77,27 @@ class Replicas:
           function: its first argument is the model.
           arrays: its further arguments that are arrays of int32, by name. Replica i of n takes the
             rows i, i + n, i + 2n and so on.
+          number: n, 1 for the first device alone; None for all.
           **options: its other arguments, each of which makes a graph of its own. XLA compiles those
             with `for_xla`, once for each shape of the arrays.
         Returns: for each replica what the function returns, with numpy arrays.
         """
-        key = function, *arrays, *options.items()
+        number = number or self.number
+        key = function, number, *arrays, *options.items()
+
+        def compute(**tensors: tf.Tensor) -> Any:
+            jit_compile = options.get("for_xla") or None
+            part = functools.partial(function, self._model, **options)
+            return tf.function(part, autograph=False, jit_compile=jit_compile)(**tensors)
 
         def of_replica(**tensors: tf.Tensor) -> Any:  # each replica has its own weights
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            first = replica % self.number  # the ids of a host follow those of the one before
-            compute = tf.function(
-                functools.partial(function, self._model, **options),
-                autograph=False,
-                jit_compile=options.get("for_xla") or None,
-            )
-            return compute(**{name: x[first :: self.number] for name, x in tensors.items()})
+            first = replica % number  # the ids of a host follow the ids of the host before
+            return compute(**{name: x[first::number] for name, x in tensors.items()})
 
         def of_all(**tensors: tf.Tensor) -> Any:
+            if number == 1:  # also on the first of several devices
+                return [compute(**tensors)]
             result = self._strategy.run(of_replica, kwargs=tensors)
             local_results = self._strategy.experimental_local_results
             parts = zip(*map(local_results, tf.nest.flatten(result)))
@@ -113,9 +130,10 @@ class Translator:
       decode: a `DecodeConfig`.
       generation: a `GenerationConfig`, of searches and samples.
       jit_compile: whether XLA compiles the searches of `n_best`, each for a few shapes of batches:
-        "on", "off", or "auto": where TensorFlow has a GPU.
+        "on", "off", or "auto": on GPUs, for texts that are long enough to pay for it.
 
-    All devices of the strategy in whose scope the model was built decode parts of each batch.
+    All devices of the strategy in whose scope the model was built decode parts of each batch, where
+    the text has more than one batch.
     """
 
     def __init__(
@@ -132,8 +150,10 @@ class Translator:
         self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
         self.tags = self.source.tags  # of the source vocabulary, with their ids
         self._replicas = Replicas(model)
-        gpus = tf.config.list_logical_devices("GPU")
-        self._jit_compile = bool(gpus) if jit_compile == "auto" else jit_compile == "on"
+        self._gpus = tf.config.get_visible_devices("GPU")
+        self._min_xla_batches: float = {"on": 0, "off": math.inf}.get(jit_compile, XLA_BATCHES)
+        if jit_compile == "auto" and (not self._gpus or missing_machine_code(self._gpus)):
+            self._min_xla_batches = math.inf
 
     @classmethod
     def load(
@@ -197,8 +217,8 @@ class Translator:
         check_n_best(number, self.decode.beam_size)
         lines = line_numbers or range(1, len(texts) + 1)
         rows = self._encode(texts, target_prefixes, lines, skip_long)
-        options = {"n_best": number, "for_xla": self._jit_compile}
-        return self._decode(search_translations, rows, self.decode.beam_size, progress, **options)
+        beam_size = self.decode.beam_size
+        return self._decode(search_translations, rows, beam_size, progress, n_best=number)
 
     def sample(
         self,
@@ -295,19 +315,58 @@ class Translator:
         progress: Progress | None,
         **options: Any,
     ) -> Iterator[tuple[list[int], Any]]:
-        """Calls a function of `decoding.inference` for batches of texts, on all replicas.
+        """Calls a function of `decoding.inference` for batches of texts.
 
-        With `for_xla`, XLA has few shapes to compile: the longest text of a batch counts as that of
-        `padded_length`, and the last text is repeated until the batch is full.
+        Where the memory of a GPU is too short for a batch, the batches become smaller.
 
         Args:
           function, **options: as for `Replicas.run`.
           rows: its arrays, by name: integers of each text.
-          lengths, batch_tokens: as for `length_batches`; of one replica.
+          lengths, batch_tokens: as for `length_batches`; of one replica on a CPU.
           progress: as for `n_best`.
         Yields: the indices of the texts of a batch, and the result, which may have further rows.
         """
-        number, for_xla = self._replicas.number, options.get("for_xla", False)
+        batch_tokens *= GPU_BATCHES if self._gpus else 1
+        batches = sum(lengths.values()) / batch_tokens
+        number = self._replicas.number if batches > 1 else 1
+        if function is search_translations and batches > number * self._min_xla_batches:
+            options["for_xla"] = True
+        left = dict(lengths)
+        while left:
+            try:
+                for batch, arrays in self._batches(rows, left, batch_tokens, number, **options):
+                    results = self._replicas.run(function, arrays, number, **options)
+                    for i, result in enumerate(results):
+                        yield batch[i::number], result
+                    for i in batch:
+                        del left[i]
+                    if progress:
+                        progress(len(batch))
+            except tf.errors.ResourceExhaustedError:
+                if batch_tokens <= max(left.values()):  # one text for each replica
+                    raise
+                batch_tokens //= 2
+                logger.warning(f"out of memory: going on with batches of {batch_tokens:,} tokens")
+
+    def _batches(
+        self,
+        rows: dict[str, Rows],
+        lengths: dict[int, int],
+        batch_tokens: int,
+        number: int,
+        for_xla: bool = False,
+        **_: Any,
+    ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
+        """Divides texts into batches.
+
+        With `for_xla`, XLA has few shapes to compile: the longest text of a batch counts as one of
+        `padded_length`, and the last text is repeated until the batch is full.
+
+        Args:
+          rows, lengths, batch_tokens: as for `_run`.
+          number: of replicas.
+        Yields: the indices of the texts of a batch, and its arrays.
+        """
         limits = {"inp": self.model.pe_input, "prefix": self.model.pe_target - 1}
         if for_xla:  # texts of one padded length stay in the order of their own
             order = sorted(lengths, key=lambda i: -lengths[i])
@@ -321,10 +380,7 @@ class Translator:
                 longest = max(len(of_texts[i]) for i in padded)
                 length = padded_length(longest, limits[name]) if for_xla else longest
                 arrays[name] = pad([of_texts[i] for i in padded], length)
-            for i, result in enumerate(self._replicas.run(function, arrays, **options)):
-                yield batch[i::number], result
-            if progress:
-                progress(len(batch))
+            yield batch, arrays
 
     def score(
         self,

@@ -13,7 +13,7 @@ import lazy_loader
 from sacrebleu.metrics import BLEU, CHRF
 
 from tf_transformer.config import DataConfig
-from tf_transformer.data.scripts import LANGUAGES_WITHOUT_BLANKS, base_language
+from tf_transformer.data.languages import LANGUAGES_WITHOUT_BLANKS, base_language
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)

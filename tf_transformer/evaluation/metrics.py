@@ -13,7 +13,7 @@ from sacrebleu.metrics.base import Metric as Scorer
 from sacrebleu.significance import PairedTest, Result
 
 from tf_transformer.config import DataConfig
-from tf_transformer.data.scripts import base_language
+from tf_transformer.data.languages import base_language
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import (
     bleu_tokenizer,
@@ -45,6 +45,8 @@ class PublishedMetric(NamedTuple):
     fits: Callable[[DataConfig], bool]  # of the settings of a model's text
 
 
+# Those of `evaluate`, `compare` and `--mbr`. What a training measures of its validation text is in
+# `Trainer.validate` (training/trainer.py), by `score` of bleu.py.
 METRICS = {
     "bleu": Metric(
         "BLEU",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tf_transformer.config import DEFAULT_GENERATION
-from tf_transformer.data.trees import Tree, is_well_formed, restore
+from tf_transformer.data.trees import Tree, is_well_formed, parse_output
 from tf_transformer.decoding.translator import Progress, Translator
 from tf_transformer.evaluation.evalb import Counts, complete_match, score_sentence, summarise
 
@@ -64,14 +64,12 @@ class Parser:
           progress: a function that is called with the number of sentences of each finished batch.
           first_line: the line number of the first sentence, for messages.
         Returns: a list. For each sentence a `Tree` with its words, where an ill-formed output is
-          repaired (see `treebank.restore`); None for a sentence without words.
+          repaired (see `trees.parse_output`); None for a sentence without words.
         Raises: UserError for a sentence with more sub-words than the model has positions.
         """
         words_of_each = [words_of(sentence) for sentence in sentences]
-        outputs = self.outputs(words_of_each, progress, first_line)
-        return [
-            restore(text, words) if words else None for text, words in zip(outputs, words_of_each)
-        ]
+        pairs = zip(self.outputs(words_of_each, progress, first_line), words_of_each)
+        return [parse_output(text, words) if words else None for text, words in pairs]
 
 
 def words_of(sentence: Sentence) -> list[str]:
@@ -108,7 +106,7 @@ def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evalu
     Returns: an `Evaluation`.
     """
     sentences = [tree.words() for tree in gold_trees]
-    trees = [restore(text, words) for text, words in zip(outputs, sentences, strict=True)]
+    trees = [parse_output(text, words) for text, words in zip(outputs, sentences, strict=True)]
     records = [score_sentence(gold, tree) for gold, tree in zip(gold_trees, trees)]
     ill_formed = sum(not is_well_formed(text, words) for text, words in zip(outputs, sentences))
     return Evaluation(trees, records, ill_formed)

@@ -2,7 +2,7 @@
 
 import sacrebleu
 
-from tf_transformer.data.scripts import base_language
+from tf_transformer.data.languages import base_language
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 

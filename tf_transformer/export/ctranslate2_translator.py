@@ -17,8 +17,8 @@ from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
-from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
+from tf_transformer.data.text_files import LINE_SEPARATORS
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     Translation,
@@ -78,6 +78,8 @@ class CTranslate2Translator:
         self._source, self._target = _load_tokenizers(folder)
         self.tags = vocabulary_tags(self._source)
         self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
+        # CTranslate2 divides by L ^ penalty; with 0 it would have another rule for the end.
+        self._engine_penalty = max(self.decode.length_penalty, 1e-3)
         self.end = self._target.id_to_piece(END)
         self._parallel = parallel
         self._min_length = min_length
@@ -99,6 +101,21 @@ class CTranslate2Translator:
     def decode_target(self, pieces: Pieces) -> str:
         """Joins target sub-words to one line: a blank replaces each line separator."""
         return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
+
+    def n_best(
+        self,
+        texts: Sequence[str],
+        number: int,
+        progress: Progress | None = None,
+        line_numbers: Sequence[int] | None = None,
+        skip_long: bool = False,
+    ) -> list[Hypotheses]:
+        """Translates texts; arguments and result are those of `Translator.n_best`."""
+        check_n_best(number, self.decode.beam_size)
+        rows = self.encode(texts)
+        with_end = [[*row, self.end] for row in rows]
+        find_long(with_end, self.max_source, line_numbers or range(1, len(rows) + 1), skip_long)
+        return self.search(rows, number, progress)
 
     def search(
         self, rows: Sequence[Pieces], number: int, progress: Progress | None = None
@@ -136,43 +153,20 @@ class CTranslate2Translator:
         """The translations of a batch, each within the longest output of its own row."""
         extra, most = self.decode.extra_decode_length, self.max_target
         limits = [max(2, min(len(row) + extra, most)) for row in rows]  # with the end token
-        results = self._search(rows, max(limits), number)
+        results = self._run_engine(rows, max(limits), number)
         # The limit of the batch is that of its longest row. The search of a row that came close to
         # its own limit is repeated with that one.
         longest = [max(map(len, found.hypotheses)) for found in results]
         near = [i for i, length in enumerate(longest) if length >= limits[i] - 1]
         for limit in {limits[i] for i in near} - {max(limits)}:
             repeated = [i for i in near if limits[i] == limit]
-            for i, found in zip(repeated, self._search([rows[i] for i in repeated], limit, number)):
+            for i, found in zip(
+                repeated, self._run_engine([rows[i] for i in repeated], limit, number)
+            ):
                 results[i] = found
-        ranked = map(self._rank, rows, results, limits)
-        return [hypotheses[:number] for hypotheses in ranked]
+        return [self._rank(*each)[:number] for each in zip(rows, results, limits)]
 
-    def log_probs(self, sources: list[Pieces], targets: list[Pieces]) -> list[list[float]]:
-        """log p of each sub-word of given translations, and of the end token after them.
-
-        Args:
-          sources, targets: sub-words of each pair, none longer than the positions of the model.
-        """
-        results = self._engine.score_batch(sources, targets, max_input_length=0)
-        return [result.log_probs for result in results]
-
-    def n_best(
-        self,
-        texts: Sequence[str],
-        number: int,
-        progress: Progress | None = None,
-        line_numbers: Sequence[int] | None = None,
-        skip_long: bool = False,
-    ) -> list[Hypotheses]:
-        """Translates texts; arguments and result are those of `Translator.n_best`."""
-        check_n_best(number, self.decode.beam_size)
-        rows = self.encode(texts)
-        with_end = [[*row, self.end] for row in rows]
-        find_long(with_end, self.max_source, line_numbers or range(1, len(rows) + 1), skip_long)
-        return self.search(rows, number, progress)
-
-    def _search(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
+    def _run_engine(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
         """Runs CTranslate2's search.
 
         Returns: a `ctranslate2.TranslationResult` for each row. At the longest output, all
@@ -195,11 +189,6 @@ class CTranslate2Translator:
             max_decoding_length=max_length - 1,
         )
 
-    @property
-    def _engine_penalty(self) -> float:
-        """CTranslate2 divides by L ^ penalty; with 0 it would have another rule for the end."""
-        return max(self.decode.length_penalty, 1e-3)
-
     def _rank(self, row: Pieces, found: Any, limit: int) -> Hypotheses:
         """Returns the hypotheses of a row with our scores, best first.
 
@@ -221,6 +210,15 @@ class CTranslate2Translator:
             Translation((self.decode_target(pieces), score), len(pieces), len(pieces) + 1 >= limit)
             for score, pieces in scored
         ] or [Translation(("", -math.inf))]
+
+    def log_probs(self, sources: list[Pieces], targets: list[Pieces]) -> list[list[float]]:
+        """log p of each sub-word of given translations, and of the end token after them.
+
+        Args:
+          sources, targets: sub-words of each pair, none longer than the positions of the model.
+        """
+        results = self._engine.score_batch(sources, targets, max_input_length=0)
+        return [result.log_probs for result in results]
 
 
 def _text(text: str | bytes) -> str:
@@ -252,13 +250,12 @@ def _load_tokenizers(folder: str) -> tuple[Any, Any]:
     """Loads the SentencePiece models of the source and of the target."""
     import sentencepiece
 
-    def load(name: str) -> Any:
+    is_shared = os.path.exists(os.path.join(folder, "shared.model"))
+    tokenizers = []
+    for name in ["shared.model"] if is_shared else ["source.model", "target.model"]:
         try:
-            return sentencepiece.SentencePieceProcessor(os.path.join(folder, name))
+            path = os.path.join(folder, name)
+            tokenizers.append(sentencepiece.SentencePieceProcessor(path))
         except (OSError, RuntimeError) as error:
             raise UserError(f"{folder}/{name} is missing or damaged: export again") from error
-
-    if os.path.exists(os.path.join(folder, "shared.model")):
-        shared = load("shared.model")
-        return shared, shared
-    return load("source.model"), load("target.model")
+    return tokenizers[0], tokenizers[-1]

@@ -53,15 +53,7 @@ def _ctranslate2(
     return f"wrote {output}; load it with ctranslate2.Translator({output!r})"
 
 
-def _keras(model_dir: str, output: str, checkpoint: str | None) -> str:
-    export_keras(model_dir, output, checkpoint)
-    return (
-        f"wrote {output}; after `from tf_transformer import Transformer`, load it with "
-        f"keras.models.load_model({output!r})"
-    )
-
-
-def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> None:
+def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> str:
     """Writes a model in the Keras format.
 
     After `from tf_transformer import Transformer`, which registers the layers,
@@ -71,6 +63,7 @@ def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> 
       model_dir: a model folder, or the name of a built-in model.
       output: the file to write. It must not exist, and its name must end with `.keras`.
       checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
+    Returns: what to tell the user.
     Raises: UserError when the output exists or has another ending, when the model cannot be
       read, or the output cannot be written.
     """
@@ -83,6 +76,10 @@ def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> 
     model, _, _ = load_model(model_dir, checkpoint)
     with new_output(output, "model.keras") as path:
         model.save(path)
+    return (
+        f"wrote {output}; after `from tf_transformer import Transformer`, load it with "
+        f"keras.models.load_model({output!r})"
+    )
 
 
 def _huggingface(model_dir: str, output: str, checkpoint: str | None, **options: Any) -> str:
@@ -112,7 +109,7 @@ EXPORT_FORMATS = {  # the first one is the default
         ("quantization", "keep_versions", *SEARCH, "extra_decode_length"),
         _ctranslate2,
     ),
-    "keras": ExportFormat("for keras.models.load_model", "model.keras", (), _keras),
+    "keras": ExportFormat("for keras.models.load_model", "model.keras", (), export_keras),
     "huggingface": ExportFormat(
         "for MarianMTModel of transformers", "huggingface", SEARCH, _huggingface
     ),

@@ -13,9 +13,10 @@ EXPORT_DIR/
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
+import inspect
 import itertools
 import os
-import textwrap
+import string
 from collections.abc import Collection
 from types import ModuleType
 from typing import Any
@@ -42,6 +43,33 @@ from tf_transformer.files import atomic_write, write_checksums
 MAX_BATCH_SIZE = 128
 WARM_UP_TEXTS = 32  # of which the recorded requests are taken
 
+# The settings files of TensorFlow Serving.
+SERVER_SETTINGS = {
+    "models.config": """\
+model_config_list {
+  config {
+    name: "$name"
+    base_path: "/models/$name"
+    model_platform: "tensorflow"
+  }
+}
+""",
+    "batching_parameters.txt": f"""\
+# The server batches requests that arrive within 5 ms. It refuses requests when 100 batches
+# are waiting.
+max_batch_size {{ value: {MAX_BATCH_SIZE} }}
+batch_timeout_micros {{ value: 5000 }}
+max_enqueued_batches {{ value: 100 }}
+num_batch_threads {{ value: 2 }}
+""",
+    "monitoring.config": """\
+prometheus_config {
+  enable: true
+  path: "/monitoring/prometheus/metrics"
+}
+""",
+}
+
 
 def export_saved_model(
     model_dir: str,
@@ -63,7 +91,7 @@ def export_saved_model(
       written.
     """
     check_model_name(name)
-    import_messages()  # fails before the model is loaded, which takes seconds
+    _import_prediction_log()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_models(model_dir, checkpoint)
     config = config.replace(**decode, pe_input=model.pe_input, pe_target=model.pe_target)
     # A server ignores folders whose name is not a number, such as an unfinished one.
@@ -77,8 +105,8 @@ def export_saved_model(
         write_description(folder, config, aligned_length, first_model_dir(model_dir))
         _write(folder, "README.md", _readme(name, os.path.abspath(output), config, signatures))
         write_checksums(folder)
-        for file, content in _server_settings(name).items():
-            _write(output, file, content)
+        for file, content in SERVER_SETTINGS.items():
+            _write(output, file, string.Template(content).substitute(name=name))
         path = os.path.join(output, str(max(find_versions(output), default=0) + 1))
         os.rename(folder, path)
         return path
@@ -109,15 +137,11 @@ def _write(folder: str, name: str, content: str) -> None:
         file.write(content)
 
 
-def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
-    """Imports the protocol messages of a recorded request.
-
-    Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
-    Raises: UserError when tensorflow-serving-api is not installed.
-    """
+def _import_prediction_log() -> ModuleType:
+    """Imports the messages of recorded requests. Raises: UserError when they are missing."""
     with explain_missing_package("tensorflow-serving-api"):
-        from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
-    return model_pb2, predict_pb2, prediction_log_pb2
+        from tensorflow_serving.apis import prediction_log_pb2
+    return prediction_log_pb2
 
 
 def _write_warm_up(
@@ -128,7 +152,7 @@ def _write_warm_up(
     No option is left out: where TensorFlow Serving batches requests, all inputs must have the same
     number of rows.
     """
-    model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
+    messages = _import_prediction_log()
     options = request_options(decode)
     by_length = sorted(texts, key=len)
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
@@ -139,12 +163,11 @@ def _write_warm_up(
             for each in SIGNATURES[signature].options:
                 value = tf.constant(options[each].default, options[each].dtype)
                 inputs[each] = tf.fill([len(group)], value)
-            request = predict_pb2.PredictRequest(
-                model_spec=model_pb2.ModelSpec(name=name, signature_name=signature),
-                inputs={key: tf.make_tensor_proto(x) for key, x in inputs.items()},
-            )
-            predict_log = prediction_log_pb2.PredictLog(request=request)
-            log = prediction_log_pb2.PredictionLog(predict_log=predict_log)
+            request = {
+                "model_spec": {"name": name, "signature_name": signature},
+                "inputs": {key: tf.make_tensor_proto(x) for key, x in inputs.items()},
+            }
+            log = messages.PredictionLog(predict_log={"request": request})
             writer.write(log.SerializeToString())
 
 
@@ -156,47 +179,16 @@ def warm_up_texts(tokenizer: Tokenizer) -> list[str]:
     return [text.replace("\u2581", " ").strip() or "." for text in texts]  # SentencePiece's space
 
 
-def _server_settings(name: str) -> dict[str, str]:
-    """The settings files of TensorFlow Serving: name -> content."""
-    models = f"""\
-        model_config_list {{
-          config {{
-            name: "{name}"
-            base_path: "/models/{name}"
-            model_platform: "tensorflow"
-          }}
-        }}
-        """
-    batching = f"""\
-        # The server batches requests that arrive within 5 ms. It refuses requests when 100 batches
-        # are waiting.
-        max_batch_size {{ value: {MAX_BATCH_SIZE} }}
-        batch_timeout_micros {{ value: 5000 }}
-        max_enqueued_batches {{ value: 100 }}
-        num_batch_threads {{ value: 2 }}
-        """
-    monitoring = """\
-        prometheus_config {
-          enable: true
-          path: "/monitoring/prometheus/metrics"
-        }
-        """
-    return {
-        "models.config": textwrap.dedent(models),
-        "batching_parameters.txt": textwrap.dedent(batching),
-        "monitoring.config": textwrap.dedent(monitoring),
-    }
-
-
 def _readme(name: str, output: str, config: Config, signatures: Collection[str]) -> str:
     """The README.md of a version, in Markdown."""
     decode, model = config.decode, config.model
     penalty = f"{decode.length_penalty:g}"
-    rows = []
+    functions = []
     for each in signatures:
-        texts, outputs, names = SIGNATURES[each]
+        texts, names = SIGNATURES[each]
         inputs = f"{_code(texts)}; options {_code(names)}" if names else _code(texts)
-        rows.append(f"| `{each}` | {inputs} | {outputs} |")
+        outputs = inspect.getdoc(getattr(TextFunctions, each))
+        functions.append(f"### {each}\n\nInputs: {inputs}\n\n{outputs}\n")
     of_alignments = ""
     if "alignments" in signatures:
         of_alignments = (
@@ -226,18 +218,19 @@ sub-words longer than the input.
     curl http://localhost:8501/v1/models/{name}:predict \\
       -d '{{"instances": ["a sentence", "another sentence"]}}'
 
-Without a server, TensorFlow needs the operations of tensorflow-text: `import tensorflow_text` comes
-before `tf.saved_model.load`, and before `saved_model_cli`:
+In Python, in this folder; `import tensorflow_text` adds the operations of the tokenizer:
 
-    python -c 'import tensorflow_text; from tensorflow.python.tools.saved_model_cli import main; \\
-    main()' run --dir=. --tag_set=serve --signature_def=serving_default \\
-      --input_exprs='text=["a sentence"]'
+    import tensorflow as tf, tensorflow_text
+    signatures = tf.saved_model.load(".").signatures
+    print(signatures["serving_default"](text=tf.constant(["a sentence"])))
 
-N texts have S source and T target sub-words, and K = {decode.beam_size} translations each.
+## Values of `signature_name`
 
-| `signature_name` | inputs, strings `[N]`; options | outputs |
-|---|---|---|
-{new_line.join(rows)}
+N texts are strings `[N]`, of S source and T target sub-words, with K translations each. The model
+has L layers with H heads.
+
+{new_line.join(functions)}
+## Options
 
 Options are values `[N]`, one for each text. A request over gRPC without TensorFlow Serving's
 batching can leave them out, and so can one to `tf-transformer serve`. Over REST, TensorFlow Serving

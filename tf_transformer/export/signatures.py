@@ -6,17 +6,17 @@ The result of a row does not depend on the other rows:
 - Text with more sub-words than the model has positions is not translated. Its result is empty,
   with score -1e9. So is text with such a prefix.
 
-`SIGNATURES` names the functions, what they take and what they return. A new option is a line in
-`request_options`, its name in `SIGNATURES`, and its use in the method of that name. The inputs of
-the signature, the checks, the recorded warm-up requests and the README of an export follow from
-these.
+`SIGNATURES` names the functions and what they take; their docstrings in `TextFunctions` say what
+they return. A new option is a line in `request_options`, its name in `SIGNATURES`, and its use in
+the method of that name. The inputs of the signature, the checks, the recorded warm-up requests and
+the README of an export follow from these.
 
 Shapes: N texts, n texts of a chunk, K hypotheses, S source and T target sub-words, H heads,
 L layers, V target vocabulary.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -42,7 +42,9 @@ ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with
 ALTERNATIVES = 10  # next sub-words that are completed, where the vocabulary has as many
 
 Tensors = dict[str, tf.Tensor]
-N_BEST = ("translations", "scores", "truncated")  # the results of several translations
+
+# The results of translations, and their values where there is none.
+N_BEST = {"translations": "", "scores": NEGATIVE_INFINITY, "truncated": False}
 
 
 class Option(NamedTuple):
@@ -60,6 +62,19 @@ class Option(NamedTuple):
         if self.largest is None:
             return "" if self.smallest is None else f"at least {self.smallest:g}"
         return f"from {self.smallest:g} to {self.largest:g}"
+
+    def checked(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        """The values. One out of range, and NaN, fails with tf.errors.InvalidArgumentError."""
+        if self.smallest is None:
+            return values
+        in_range = values >= self.smallest
+        if self.largest is not None:
+            in_range &= values <= self.largest
+        wrong = tf.boolean_mask(values, ~in_range)[:1]  # the first one
+        message = f"{name} must be {self.range} and is"
+        check = tf.debugging.Assert(tf.reduce_all(in_range), [message, wrong])
+        with tf.control_dependencies([check]):
+            return tf.identity(values)
 
 
 def request_options(decode: DecodeConfig) -> dict[str, Option]:
@@ -81,68 +96,67 @@ def request_options(decode: DecodeConfig) -> dict[str, Option]:
     }
 
 
-class Signature(NamedTuple):
-    """The inputs and outputs of the method of `TextFunctions` with its name."""
+class SignatureSpec(NamedTuple):
+    """The inputs of the method of `TextFunctions` with its name."""
 
     texts: list[str]
-    outputs: str  # in Markdown
     options: list[str] = []  # of `request_options`, each row its own
 
 
-TRUNCATED = "whether it is cut off at the longest output"
-BEST = f"`translation` `[N]`, `score` `[N]`, `truncated` `[N]`: {TRUNCATED}"
+LIMITS = ["min_length", "max_decode_length", "target_prefix"]
 SIGNATURES = {
-    "serving_default": Signature(["text"], BEST),
-    "nbest": Signature(
-        ["text"], "`translations`, `scores` and `truncated` `[N, K]`, as above, best first"
-    ),
-    "score": Signature(
-        ["source", "target"],
-        "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`",
-    ),
-    "alignments": Signature(
-        ["text"],
-        "`translation` `[N]`, `source_tokens` `[N, S]`, `target_tokens` `[N, T]`, `weights` "
-        "`[N, layers, heads, T, S]`: row t is where the model attends when it predicts target "
-        "sub-word t",
-    ),
-    "count_tokens": Signature(
-        ["text"], "`tokens` `[N]`, the number of source sub-words, without the end token"
-    ),
-    "translate_with_options": Signature(
-        ["text"],
-        "as `nbest`, and `count` `[N]`, the number of translations",
-        ["n_best", "min_length", "max_decode_length", "length_penalty", "target_prefix"],
-    ),
-    "sample": Signature(
-        ["text"],
-        BEST,
-        [
-            "temperature",
-            "top_k",
-            "top_p",
-            "seed",
-            "min_length",
-            "max_decode_length",
-            "target_prefix",
-        ],
-    ),
-    "alternatives": Signature(
-        ["text"],
-        "as `nbest`, and `probabilities`; a column for each of the most probable next sub-words",
-        ["min_length", "target_prefix"],
-    ),
+    "serving_default": SignatureSpec(["text"]),
+    "nbest": SignatureSpec(["text"]),
+    "score": SignatureSpec(["source", "target"]),
+    "alignments": SignatureSpec(["text"]),
+    "count_tokens": SignatureSpec(["text"]),
+    "translate_with_options": SignatureSpec(["text"], ["n_best", "length_penalty", *LIMITS]),
+    "sample": SignatureSpec(["text"], ["temperature", "top_k", "top_p", "seed", *LIMITS]),
+    "alternatives": SignatureSpec(["text"], ["min_length", "target_prefix"]),
 }
+
+
+def graph_function(functions: "TextFunctions", name: str, decode: DecodeConfig) -> Any:
+    """Makes the `tf.function` of a signature: it checks the options, and calls the method.
+
+    The defaults of the options become those of the signature. They have shape [1], and are
+    broadcast to the number of texts.
+
+    Args:
+      functions: a `TextFunctions`.
+      name: of the signature.
+      decode: the `DecodeConfig` of the export.
+    """
+    texts, names = SIGNATURES[name]
+    every = request_options(decode)
+    options = {each: every[each] for each in names}
+
+    def function(*values: tf.Tensor) -> Tensors:
+        inputs = dict(zip([*texts, *options], values))
+        for each, option in options.items():
+            rows = tf.broadcast_to(inputs[each], tf.shape(values[0]))
+            inputs[each] = option.checked(each, rows)
+        return getattr(functions, name)(**inputs)
+
+    # TensorFlow takes the names of the inputs, and their defaults, from the signature in Python.
+    specs = [tf.TensorSpec([None], tf.string, each) for each in texts]
+    arguments = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in texts]
+    for each, option in options.items():
+        specs.append(tf.TensorSpec([None], option.dtype, each))
+        default = tf.constant([option.default], option.dtype)
+        arguments.append(inspect.Parameter(each, arguments[0].kind, default=default))
+    function.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+    return tf.function(function, input_signature=specs, autograph=False)
 
 
 class TextFunctions:
     """The functions of a model on tensors of strings; they run in a graph.
 
     They compute the texts in chunks, so that only the results grow with the number of texts. Texts
-    are strings `[N]`, and options are tensors `[N]`.
+    are strings `[N]`, and options are tensors `[N]`. The README of an export has the docstrings.
 
     Args:
-      model: a built `Transformer`, or an `Ensemble`, which has no `alignments`.
+      model: a built `Transformer`, or an `Ensemble`, whose `alignments` raise UserError.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
     """
@@ -159,7 +173,7 @@ class TextFunctions:
 
         Returns: tokens, int32 `[N]`, without the end token.
         """
-        return {"tokens": self._encode(self._source, text)[1] - 1}
+        return {"tokens": _encode(self._source, text)[1] - 1}
 
     def serving_default(self, text: tf.Tensor) -> Tensors:
         """Translates texts.
@@ -177,129 +191,122 @@ class TextFunctions:
           `[N, K]`; truncated, bool `[N, K]`. Where the search finds fewer hypotheses, the others
           are empty with score -1e9.
         """
-        return dict(zip(N_BEST, self._translate(text, self._decode.beam_size)))
+        return self._translate(text, self._decode.beam_size)
+
+    def _translate(self, text: tf.Tensor, number: int) -> Tensors:
+        """The K best translations of texts, as `nbest`."""
+
+        def search(inp: tf.Tensor) -> Tensors:
+            return search_translations(self._model, inp, self._decode, number)._asdict()
+
+        return self._search_texts(search, text, number, self._decode.beam_size)
 
     def translate_with_options(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Translates each text with its own search options.
 
-        Returns: those of `nbest`; count, int32 `[N]`, the translations of each
-          text. The others are empty with score -1e9.
+        Returns: the results of `nbest`; count, int32 `[N]`, the translations of each text. The
+          others are empty with score -1e9.
         """
-        beam_size, n_best = self._decode.beam_size, options["n_best"]  # K
+        beam_size = self._decode.beam_size  # K
 
-        def search(
-            inp: tf.Tensor, prefix: tf.Tensor, n_best: tf.Tensor, **options: tf.Tensor
-        ) -> tuple[tf.Tensor, ...]:
+        def search(inp: tf.Tensor, n_best: tf.Tensor, **options: tf.Tensor) -> Tensors:
             most = tf.reduce_max(n_best)  # the others of a text have no effect on its first ones
-            result = search_translations(self._model, inp, self._decode, most, prefix, **options)
-            missing = [[0, 0], [0, beam_size - tf.shape(result.scores)[1]]]
-            scores = tf.pad(result.scores, missing, constant_values=NEGATIVE_INFINITY)
-            ids = tf.pad(result.ids, [*missing, [0, 0]])
-            return ids, scores, tf.pad(result.truncated, missing)  # (n, K, T), (n, K), (n, K)
+            found = search_translations(self._model, inp, self._decode, most, **options)
+            missing = [[0, 0], [0, beam_size - tf.shape(found.scores)[1]]]
+            return {
+                "ids": tf.pad(found.ids, [*missing, [0, 0]]),  # (n, K, T)
+                "scores": tf.pad(
+                    found.scores, missing, constant_values=NEGATIVE_INFINITY
+                ),  # (n, K)
+                "truncated": tf.pad(found.truncated, missing),  # (n, K)
+            }
 
-        results = self._decode_texts(search, text, beam_size, beam_size, options)
-        texts, scores, truncated = results
-        wanted = tf.range(beam_size) < n_best[:, tf.newaxis]  # (N, K)
-        texts = tf.where(wanted, texts, "")
-        scores = tf.where(wanted, scores, NEGATIVE_INFINITY)
-        count = tf.reduce_sum(tf.cast(is_possible(scores), tf.int32), axis=1)
-        return {**dict(zip(N_BEST, (texts, scores, truncated & wanted))), "count": count}
+        found = self._search_texts(search, text, beam_size, beam_size, **options)
+        wanted = tf.range(beam_size) < options["n_best"][:, tf.newaxis]  # (N, K)
+        found = {name: tf.where(wanted, found[name], value) for name, value in N_BEST.items()}
+        is_found = tf.cast(is_possible(found["scores"]), tf.int32)
+        return {**found, "count": tf.reduce_sum(is_found, axis=1)}
 
     def sample(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Draws a translation of each text.
 
         A seed of 32 bits draws what `Translator.sample` draws for line 1.
 
-        Returns: those of `serving_default`; the score is that of the model's distribution.
+        Returns: the results of `serving_default`; the score is of the model's distribution.
         """
 
-        def draw(
-            inp: tf.Tensor, prefix: tf.Tensor, seed: tf.Tensor, **options: tf.Tensor
-        ) -> tuple[tf.Tensor, ...]:
+        def draw(inp: tf.Tensor, seed: tf.Tensor, **options: tf.Tensor) -> Tensors:
             halves = tf.bitcast(seed, tf.int32)  # (n, 2), the lower half first
             seeds = tf.stack([halves[:, 0], halves[:, 1] + 1], axis=1)
-            problem = self._model, inp, self._decode, seeds
-            result = sample_translations(*problem, prefix=prefix, **options)
-            return result.ids, result.scores, result.truncated
+            return sample_translations(self._model, inp, self._decode, seeds, **options)._asdict()
 
-        return _best(self._decode_texts(draw, text, 1, 1, options))
+        return _best(self._search_texts(draw, text, 1, 1, **options))
 
     def alternatives(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Proposes how the translation of each text can continue after its beginning.
 
-        Returns: those of `nbest`, the translation with the most probable next sub-word first, each
-          completed by greedy search; probabilities, float32 `[N, K]`, of the sub-word after the
-          prefix.
+        Returns: the results of `nbest`, the translation with the most probable next sub-word first,
+          each completed by greedy search; probabilities, float32 `[N, K]`, of the sub-word after
+          the prefix.
         """
         number = min(ALTERNATIVES, self._model.target_vocab_size - 3)  # K
 
-        def complete(inp: tf.Tensor, **options: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            return alternative_translations(self._model, inp, self._decode, number, **options)
+        results = {**N_BEST, "probabilities": 0.0}
 
-        others = (tf.bool, tf.float32)
-        results = self._decode_texts(complete, text, number, number, options, 2, others)
-        return dict(zip((*N_BEST, "probabilities"), results))
+        def complete(inp: tf.Tensor, **options: tf.Tensor) -> Tensors:
+            found = alternative_translations(self._model, inp, self._decode, number, **options)
+            return dict(zip(("ids", "scores", "truncated", "probabilities"), found))
 
-    def _translate(self, text: tf.Tensor, number: int) -> list[tf.Tensor]:
-        """The best translations of texts, strings `[N, K]`, their scores, and `truncated`."""
+        return self._search_texts(complete, text, number, number, results, 2, **options)
 
-        def search(inp: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            result = search_translations(self._model, inp, self._decode, number)
-            return result.ids, result.scores, result.truncated
-
-        return self._decode_texts(search, text, number, self._decode.beam_size)
-
-    def _decode_texts(
+    def _search_texts(
         self,
-        decode: Callable[..., tuple[tf.Tensor, ...]],
+        search: Callable[..., Tensors],
         text: tf.Tensor,
         number: int,
         rows_per_text: int,
-        options: Tensors | None = None,
+        results: dict[str, Any] = N_BEST,
         following: int = 1,
-        others: Sequence[tf.DType] = (tf.bool,),
-    ) -> list[tf.Tensor]:
-        """Calls a search for chunks of texts, and converts its results to text.
+        target_prefix: tf.Tensor | None = None,
+        **options: tf.Tensor,
+    ) -> Tensors:
+        """Encodes texts, searches translations in chunks, and converts them to text.
 
         Args:
-          decode: a function of source ids `[n, S]` and of the options of a chunk, by name, among
-            them the ids `prefix` `[n, P]` where there are target prefixes; it returns ids
-            `[n, K, T]`, scores `[n, K]`, and other results `[n, K]`.
+          search: a function of a chunk: of its source ids `inp` `[n, S]`, its options, and the ids
+            `prefix` `[n, P]` where there are target prefixes. It returns `ids` `[n, K, T]`, and
+            by name the other results `[n, K]`.
           text: strings `[N]`.
           number: K.
           rows_per_text: hypotheses of each text that are computed at the same time.
-          options: by name, tensors `[N]`.
+          results: by name, their values where there is no translation.
           following: positions that the model needs after a prefix.
-          others: the types of the other results; they are 0 or false where there is no translation.
-        Returns: translations, strings `[N, K]`; scores `[N, K]`; the other results `[N, K]`.
+          target_prefix: strings `[N]`.
+          **options: tensors `[N]`.
+        Returns: by name, `[N, K]`: the translations, their scores, and the other results.
         """
-        inp, lengths, blank = self._encode(self._source, text)
-        fits = lengths <= self._model.pe_input
-        options, ids = dict(options or {}), {"inp": inp}
-        if "target_prefix" in options:
-            prefix, prefix_lengths, _ = self._encode(self._target, options.pop("target_prefix"))
-            ids["prefix"] = prefix[:, :-1]  # without the end token
+        inp, lengths = _encode(self._source, text)
+        blank = lengths <= 1  # the end token alone
+        fits = ~blank & (lengths <= self._model.pe_input)
+        rows = {"inp": inp, **options}
+        if target_prefix is not None:
+            prefix, prefix_lengths = _encode(self._target, target_prefix)
+            rows["prefix"] = prefix[:, :-1]  # without the end token
             fits &= prefix_lengths - 1 + following <= self._model.pe_target
             lengths += prefix_lengths - 1
 
-        def decode_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            chosen = {name: tf.gather(option, indices) for name, option in options.items()}
-            padded = {name: tf.gather(rows, indices).to_tensor(PAD) for name, rows in ids.items()}
-            found, *others = decode(**padded, **chosen)
-            flat = tf.reshape(found, [-1, tf.shape(found)[2]])  # (n * K, T)
-            return tf.reshape(detokenize(self._target, flat), [-1, number]), *others
+        def search_chunk(**chunk: tf.Tensor) -> Tensors:
+            found = search(**chunk)
+            ids = tf.reshape(found["ids"], [-1, tf.shape(found["ids"])[2]])  # (n * K, T)
+            texts = tf.reshape(detokenize(self._target, ids), [-1, number])  # (n, K)
+            return {**found, "translations": texts}
 
+        shape = [tf.size(lengths), number]  # N, K
+        defaults = {name: tf.fill(shape, value) for name, value in results.items()}
         first_of_blank = blank[:, tf.newaxis] & (tf.range(number) == 0)  # (N, K)
-        shape = [tf.size(lengths), number]
-        default_scores = tf.where(first_of_blank, 0.0, NEGATIVE_INFINITY)
-        further = [tf.zeros(shape, dtype) for dtype in others]
-        return _map_chunks(
-            decode_chunk,
-            indices=tf.where(~blank & fits)[:, 0],
-            lengths=lengths,
-            chunk_tokens=self._decode.decode_batch_tokens // rows_per_text,
-            defaults=[tf.fill(shape, ""), default_scores, *further],
-        )
+        defaults["scores"] = tf.where(first_of_blank, 0.0, NEGATIVE_INFINITY)
+        chunk_tokens = self._decode.decode_batch_tokens // rows_per_text
+        return _map_chunks(search_chunk, rows, fits, lengths, chunk_tokens, defaults)
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Computes the probability of given translations.
@@ -308,34 +315,27 @@ class TextFunctions:
           their sub-words `[N, T]`, end token included, 0 at padding; tokens, the sub-words, strings
           `[N, T]`. A pair with too many sub-words on either side has -1e9 and no sub-words.
         """
-        inp, inp_lengths, _ = self._encode(self._source, source)
-        tar, tar_lengths, _ = self._encode(self._target, target)
+        inp, inp_lengths = _encode(self._source, source)
+        tar, tar_lengths = _encode(self._target, target)
         fits = (inp_lengths <= self._model.pe_input) & (tar_lengths <= self._model.pe_target)
         longest = _max_or_zero(tf.where(fits, tar_lengths, 0))  # T
         number = tf.size(inp_lengths)  # N
 
-        def score_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
-            padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            log_probs = target_log_probs(self._model, padded, tar_real)  # (n, t)
-            return (
-                tf.reduce_sum(log_probs, axis=1),
-                _pad(log_probs, longest),
-                _pad(self._target.pieces_of(tar_real), longest),
-            )
+        def score_chunk(inp: tf.Tensor, tar_real: tf.Tensor) -> Tensors:
+            log_probs = target_log_probs(self._model, inp, tar_real)  # (n, t), t <= T
+            return {
+                "log_probability": tf.reduce_sum(log_probs, axis=1),
+                "token_log_probabilities": _pad(log_probs, longest),
+                "tokens": _pad(self._target.pieces_of(tar_real), longest),
+            }
 
-        results = _map_chunks(
-            score_chunk,
-            indices=tf.where(fits)[:, 0],
-            lengths=tf.maximum(inp_lengths, tar_lengths),
-            chunk_tokens=SCORED_TOKENS,
-            defaults=[
-                tf.fill([number], NEGATIVE_INFINITY),
-                tf.zeros([number, longest]),
-                tf.fill([number, longest], ""),
-            ],
-        )
-        return dict(zip(("log_probability", "token_log_probabilities", "tokens"), results))
+        rows, lengths = {"inp": inp, "tar_real": tar}, tf.maximum(inp_lengths, tar_lengths)
+        defaults = {
+            "log_probability": tf.fill([number], NEGATIVE_INFINITY),
+            "token_log_probabilities": tf.zeros([number, longest]),
+            "tokens": tf.fill([number, longest], ""),
+        }
+        return _map_chunks(score_chunk, rows, fits, lengths, SCORED_TOKENS, defaults)
 
     def alignments(self, text: tf.Tensor) -> Tensors:
         """Computes the attention of the best translation over the source.
@@ -344,148 +344,98 @@ class TextFunctions:
           `[N, T]`, "" at padding; weights, the decoder's attention over the source, float32
           `[N, L, H, T, S]`. Row t of the weights is where the model attends when it predicts
           target sub-word t. Text of more than 128 sub-words has no result.
-        Raises: UserError for an ensemble.
         """
         model = single_model(self._model)
-        inp, lengths, blank = self._encode(self._source, text)
-        aligned_length = min(ALIGNED_LENGTH, model.pe_input)
-        indices = tf.where(~blank & (lengths <= aligned_length))[:, 0]
-        source_length = _max_or_zero(tf.gather(lengths, indices))  # S
+        inp, lengths = _encode(self._source, text)
+        fits = (lengths > 1) & (lengths <= min(ALIGNED_LENGTH, model.pe_input))
+        source_length = _max_or_zero(tf.where(fits, lengths, 0))  # S
         max_length = max_output_lengths(model, source_length, self._decode)
 
-        def align_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            tar_real = search_translations(model, padded, self._decode, 1).ids[:, 0]  # (n, t)
-            weights = cross_attention(model, padded, tar_real)
+        def align_chunk(inp: tf.Tensor) -> Tensors:
+            tar_real = search_translations(model, inp, self._decode, 1).ids[:, 0]  # (n, t)
+            weights = cross_attention(model, inp, tar_real)
             is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, t)
             weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, t, s)
-            return (
-                detokenize(self._target, tar_real),
-                _pad(self._source.pieces_of(padded), source_length),
-                _pad(self._target.pieces_of(tar_real), max_length),
-                _pad(weights, max_length, source_length),
-            )
+            return {
+                "translation": detokenize(self._target, tar_real),
+                "source_tokens": _pad(self._source.pieces_of(inp), source_length),
+                "target_tokens": _pad(self._target.pieces_of(tar_real), max_length),
+                "weights": _pad(weights, max_length, source_length),
+            }
 
         number = tf.size(lengths)  # N
         sizes = model.decoder.num_layers, model.num_heads  # L, H
-        shape = [number, *sizes, max_length, source_length]
-        translation, source_tokens, target_tokens, weights = _map_chunks(
-            align_chunk,
-            indices=indices,
-            lengths=lengths,
-            chunk_tokens=min(
-                SCORED_TOKENS, self._decode.decode_batch_tokens // self._decode.beam_size
-            ),
-            defaults=[
-                tf.fill([number], ""),
-                tf.fill([number, source_length], ""),
-                tf.fill([number, max_length], ""),
-                tf.zeros(shape),
-            ],
-        )
-        is_token = tf.cast(target_tokens != "", tf.int32)
-        length = _max_or_zero(tf.reduce_sum(is_token, axis=1))  # T
-        return {
-            "translation": translation,
-            "source_tokens": source_tokens,
-            "target_tokens": target_tokens[:, :length],
-            "weights": weights[:, :, :, :length],
+        defaults = {
+            "translation": tf.fill([number], ""),
+            "source_tokens": tf.fill([number, source_length], ""),
+            "target_tokens": tf.fill([number, max_length], ""),
+            "weights": tf.zeros([number, *sizes, max_length, source_length]),
         }
+        searched = self._decode.decode_batch_tokens // self._decode.beam_size
+        chunk_tokens = min(SCORED_TOKENS, searched)
+        found = _map_chunks(align_chunk, {"inp": inp}, fits, lengths, chunk_tokens, defaults)
+        is_token = tf.cast(found["target_tokens"] != "", tf.int32)
+        length = _max_or_zero(tf.reduce_sum(is_token, axis=1))  # T
+        found["target_tokens"] = found["target_tokens"][:, :length]
+        found["weights"] = found["weights"][:, :, :, :length]
+        return found
 
-    def _encode(
-        self, tokenizer: Tokenizer, text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Strings `[N]` -> ragged ids, their lengths `[N]`, and whether they are blank `[N]`."""
-        ids = tokenizer.encode(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"))
-        lengths = tf.cast(ids.row_lengths(), tf.int32)
-        return ids, lengths, lengths <= 1  # blank: the end token alone
+
+def _encode(tokenizer: Tokenizer, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Strings `[N]` -> ragged ids with the end token, and their lengths, int32 `[N]`."""
+    ids = tokenizer.encode(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"))
+    return ids, tf.cast(ids.row_lengths(), tf.int32)
 
 
-def _best(results: Sequence[tf.Tensor]) -> Tensors:
+def _best(found: Tensors) -> Tensors:
     """The results `[N, 1]` of one translation of each text, as `[N]`."""
-    names = ("translation", "score", "truncated")
-    return {name: result[:, 0] for name, result in zip(names, results)}
-
-
-def graph_function(functions: TextFunctions, name: str, decode: DecodeConfig) -> Any:
-    """Makes the `tf.function` of a signature: it checks the options, and calls the method.
-
-    The defaults of the options become those of the signature. They have shape [1], and are
-    broadcast to the number of texts.
-
-    Args:
-      functions: a `TextFunctions`.
-      name: of the signature.
-      decode: the `DecodeConfig` of the export.
-    """
-    texts, _, names = SIGNATURES[name]
-    every = request_options(decode)
-    options = [every[option] for option in names]
-
-    def function(*values: tf.Tensor) -> Tensors:
-        shape = tf.shape(values[0])
-        rows = [tf.broadcast_to(value, shape) for value in values[len(texts) :]]
-        with tf.control_dependencies(map(_check, names, options, rows)):
-            inputs = [tf.identity(text) for text in values[: len(texts)]]
-        return getattr(functions, name)(*inputs, **dict(zip(names, rows)))
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    arguments = [inspect.Parameter(each, kind) for each in texts]
-    for each, option in zip(names, options):
-        default = tf.constant([option.default], option.dtype)
-        arguments.append(inspect.Parameter(each, kind, default=default))
-    function.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
-    types = [tf.string] * len(texts) + [option.dtype for option in options]
-    specs = [tf.TensorSpec([None], *each) for each in zip(types, [*texts, *names])]
-    return tf.function(function, input_signature=specs, autograph=False)
-
-
-def _check(name: str, option: Option, values: tf.Tensor) -> tf.Operation:
-    """Fails with tf.errors.InvalidArgumentError for a value out of range, and for NaN."""
-    if option.smallest is None:
-        return tf.no_op()
-    in_range = values >= option.smallest
-    if option.largest is not None:
-        in_range &= values <= option.largest
-    wrong = tf.boolean_mask(values, ~in_range)[:1]  # the first one
-    message = f"{name} must be {option.range} and is"
-    return tf.debugging.Assert(tf.reduce_all(in_range), [message, wrong])
+    names = {"translation": "translations", "score": "scores", "truncated": "truncated"}
+    return {name: found[several][:, 0] for name, several in names.items()}
 
 
 def _map_chunks(
-    function: Callable[[tf.Tensor], Sequence[tf.Tensor]],
-    *,
-    indices: tf.Tensor,
+    function: Callable[..., Tensors],
+    rows: Mapping[str, tf.Tensor | tf.RaggedTensor],
+    fits: tf.Tensor,
     lengths: tf.Tensor,
     chunk_tokens: int,
-    defaults: list[tf.Tensor],
-) -> list[tf.Tensor]:
+    defaults: Tensors,
+) -> Tensors:
     """Runs a function on chunks of rows of similar length, longest first.
 
     Args:
-      function: of the indices of a chunk's rows `[n]`; returns tensors `[n, ...]`.
-      indices: int `[r]`, the rows on which the function runs.
+      function: of the rows of a chunk, which are padded; returns tensors `[n, ...]` by name, those
+        of the defaults and others.
+      rows: its arguments for all rows, by name `[N, ...]`.
+      fits: bool `[N]`, the rows on which the function runs.
       lengths: int32 `[N]`, of all rows.
       chunk_tokens: most tokens of a chunk, padding included. A chunk has at least one row.
       defaults: the results of the other rows, tensors `[N, ...]`.
-    Returns: the results of all rows, a list of tensors `[N, ...]`.
+    Returns: the results of all rows, tensors `[N, ...]` by name.
     """
+    indices = tf.where(fits)[:, 0]
     order = tf.argsort(tf.gather(lengths, indices), direction="DESCENDING")
     sorted_indices = tf.gather(indices, order)
 
-    def is_unfinished(start: tf.Tensor, *results: tf.Tensor) -> tf.Tensor:
+    def is_unfinished(start: tf.Tensor, results: Tensors) -> tf.Tensor:
         return start < tf.size(sorted_indices)
 
-    def run_chunk(start: tf.Tensor, *results: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        rows = tf.maximum(chunk_tokens // lengths[sorted_indices[start]], 1)
-        chunk = sorted_indices[start : start + rows]
-        updated = [
-            tf.tensor_scatter_nd_update(result, chunk[:, tf.newaxis], update)
-            for result, update in zip(results, function(chunk))
-        ]
-        return start + tf.size(chunk), *updated
+    def run_chunk(start: tf.Tensor, results: Tensors) -> tuple[tf.Tensor, Tensors]:
+        size = tf.maximum(chunk_tokens // lengths[sorted_indices[start]], 1)
+        chunk = sorted_indices[start : start + size]
+        gathered = {name: tf.gather(values, chunk) for name, values in rows.items()}
+        padded = {
+            name: values.to_tensor(PAD) if isinstance(values, tf.RaggedTensor) else values
+            for name, values in gathered.items()
+        }
+        found = function(**padded)
+        updated = {
+            name: tf.tensor_scatter_nd_update(result, chunk[:, tf.newaxis], found[name])
+            for name, result in results.items()
+        }
+        return start + tf.size(chunk), updated
 
-    _, *results = tf.while_loop(is_unfinished, run_chunk, (0, *defaults), parallel_iterations=1)
+    _, results = tf.while_loop(is_unfinished, run_chunk, (0, defaults), parallel_iterations=1)
     return results
 
 

@@ -1,14 +1,17 @@
 """A version of a model that was exported for CTranslate2, for the server.
 
-Its signatures are those of a SavedModel but `alignments`: CTranslate2 returns no attention weights
-of each layer and head. A row has the same result in every batch:
+Its signatures are `serving_default`, `nbest`, `score` and `count_tokens` of a SavedModel.
+CTranslate2 has no attention weights of each layer and head, which `alignments` returns, and the
+rows of a batch cannot have options of their own, which the other signatures of
+`export/signatures.py` take. A row has the same result in every batch:
 - Invalid UTF-8 is read as U+FFFD.
 - Blank text has an empty translation with score 0.
 - Text with more sub-words than the model has positions has an empty result, with score -1e9.
 """
 
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.decoding.text_batches import SCORED_TOKENS, length_batches
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.files import CHECKSUMS, is_intact
-from tf_transformer.serving.model_interface import Input, Outputs, Signature
+from tf_transformer.serving.model_interface import Input, LoadedSignature, Outputs
 
 Texts = Any  # lists of str or bytes by name: the `Inputs` of signatures without numbers
 Tensor = tuple[str, list[int]]  # data type and shape of each row, -1 for any size
@@ -37,16 +40,17 @@ class CTranslate2Model:
         if not is_intact(path):
             raise ValueError(f"its files are not those of its {CHECKSUMS}")
         self._translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
-        best = [self._translator.decode.beam_size]
+        beam_size = self._translator.decode.beam_size
+        n_best = functools.partial(self._search, beam_size)
         self.signatures = {
             "serving_default": _signature(
                 self._translate, ["text"],
                 score=("DT_FLOAT", []), translation=("DT_STRING", []), truncated=("DT_BOOL", []),
             ),
             "nbest": _signature(
-                self._n_best, ["text"],
-                scores=("DT_FLOAT", best), translations=("DT_STRING", best),
-                truncated=("DT_BOOL", best),
+                n_best, ["text"],
+                scores=("DT_FLOAT", [beam_size]), translations=("DT_STRING", [beam_size]),
+                truncated=("DT_BOOL", [beam_size]),
             ),
             "score": _signature(
                 self._score, ["source", "target"],
@@ -62,22 +66,17 @@ class CTranslate2Model:
         self.signatures.clear()  # they refer to this object
 
     def _translate(self, inputs: Texts, deadline: float | None) -> Outputs:
-        found = self._search(inputs["text"], 1, deadline)
-        names = ("score", "translation", "truncated")
-        return {name: values[:, 0] for name, values in zip(names, found)}
+        found = self._search(1, inputs, deadline)
+        names = {"score": "scores", "translation": "translations", "truncated": "truncated"}
+        return {name: found[several][:, 0] for name, several in names.items()}
 
-    def _n_best(self, inputs: Texts, deadline: float | None) -> Outputs:
-        found = self._search(inputs["text"], self._translator.decode.beam_size, deadline)
-        return dict(zip(("scores", "translations", "truncated"), found))
-
-    def _search(
-        self, texts: Sequence[str | bytes], number: int, deadline: float | None
-    ) -> tuple[np.ndarray, ...]:
-        """Returns: scores, float32 `[N, number]`; translations, bytes; truncated, bool."""
-        translations = np.full((len(texts), number), b"", object)
-        scores = np.full((len(texts), number), NEGATIVE_INFINITY, np.float32)
-        truncated = np.zeros(scores.shape, bool)
-        rows = self._translator.encode(texts)
+    def _search(self, number: int, inputs: Texts, deadline: float | None) -> Outputs:
+        """The best translations of texts `[N, number]`."""
+        rows = self._translator.encode(inputs["text"])
+        shape = len(rows), number
+        translations = np.full(shape, b"", object)
+        scores = np.full(shape, NEGATIVE_INFINITY, np.float32)
+        truncated = np.zeros(shape, bool)
         found = self._translator.search(rows, number, lambda _: _check(deadline))
         for i, hypotheses in enumerate(found):
             for k, hypothesis in enumerate(hypotheses):
@@ -85,31 +84,29 @@ class CTranslate2Model:
                 if is_possible(score):
                     translations[i, k], scores[i, k] = translation.encode(), score
                     truncated[i, k] = hypothesis.truncated
-        return scores, translations, truncated
+        return {"scores": scores, "translations": translations, "truncated": truncated}
 
     def _score(self, inputs: Texts, deadline: float | None) -> Outputs:
         translator = self._translator
         sources = translator.encode(inputs["source"])
         targets = translator.encode_targets(inputs["target"])
-        lengths = {
-            i: len(target) + 1
+        lengths = {  # with the end token
+            i: max(len(source), len(target)) + 1
             for i, (source, target) in enumerate(zip(sources, targets))
             if len(source) < translator.max_source and len(target) < translator.max_target
         }
-        shape = len(sources), max(lengths.values(), default=0)
+        shape = len(sources), max((len(targets[i]) + 1 for i in lengths), default=0)
         totals = np.full(len(sources), NEGATIVE_INFINITY, np.float32)
         log_probs = np.zeros(shape, np.float32)
         tokens = np.full(shape, b"", object)
-        tokens_of_pair = {i: max(length, len(sources[i]) + 1) for i, length in lengths.items()}
-        for batch in length_batches(tokens_of_pair, SCORED_TOKENS):
+        for batch in length_batches(lengths, SCORED_TOKENS):
             _check(deadline)
             found = translator.log_probs([sources[i] for i in batch], [targets[i] for i in batch])
             for i, values in zip(batch, found):
                 totals[i] = np.sum(values)
                 log_probs[i, : len(values)] = values
-                tokens[i, : len(values)] = [
-                    piece.encode() for piece in (*targets[i], translator.end)
-                ]
+                pieces = [*targets[i], translator.end]
+                tokens[i, : len(values)] = [piece.encode() for piece in pieces]
         return {"log_probability": totals, "token_log_probabilities": log_probs, "tokens": tokens}
 
     def _count_tokens(self, inputs: Texts, deadline: float | None) -> Outputs:
@@ -125,23 +122,20 @@ def _check(deadline: float | None) -> None:
 
 def _signature(
     run: Callable[[Texts, float | None], Outputs], inputs: list[str], **outputs: Tensor
-) -> Signature:
+) -> LoadedSignature:
     """Makes a signature of texts: what computes it, and its inputs and outputs by name."""
+
+    def describe(name: str, dtype: str, shape: list[int]) -> dict[str, Any]:
+        """A tensor `[N, *shape]`, as in the JSON of TensorFlow Serving."""
+        sizes = [{"size": str(size), "name": ""} for size in (-1, *shape)]
+        shapes = {"dim": sizes, "unknown_rank": False}
+        return {"dtype": dtype, "tensor_shape": shapes, "name": name}
+
     metadata = {
-        "inputs": {name: _describe(name, "DT_STRING", []) for name in inputs},
-        "outputs": {name: _describe(name, *output) for name, output in outputs.items()},
+        "inputs": {name: describe(name, "DT_STRING", []) for name in inputs},
+        "outputs": {name: describe(name, *output) for name, output in outputs.items()},
         "method_name": "tensorflow/serving/predict",
         "defaults": {},
     }
     may_be_batched = all(size >= 0 for _, shape in outputs.values() for size in shape)
-    return Signature(run, dict.fromkeys(inputs, Input()), may_be_batched, metadata)
-
-
-def _describe(name: str, dtype: str, shape: list[int]) -> dict[str, Any]:
-    """Describes a tensor `[N, *shape]` as the JSON of TensorFlow Serving does."""
-    sizes = [{"size": str(size), "name": ""} for size in (-1, *shape)]
-    return {
-        "dtype": dtype,
-        "tensor_shape": {"dim": sizes, "unknown_rank": False},
-        "name": name,
-    }
+    return LoadedSignature(run, dict.fromkeys(inputs, Input()), may_be_batched, metadata)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.model_interface import Inputs, Outputs, Signature
+from tf_transformer.serving.model_interface import Inputs, LoadedSignature, Outputs
 
 SHORT_LENGTH = 64  # sub-words of the longest row in the lane of short rows
 
@@ -35,7 +35,7 @@ class QueueFullError(Exception):
 
 @dataclasses.dataclass(eq=False)
 class _Request:
-    signature: Signature
+    signature: LoadedSignature
     inputs: Inputs
     deadline: float  # of time.monotonic
     arrived: float
@@ -84,11 +84,11 @@ class Batcher:
     @property
     def queue_length(self) -> int:
         """Requests with a part that has not started."""
-        parts = itertools.chain(*(lane.queue for lane in self._lanes))
-        return len({part.request for part in parts if not part.future.done()})
+        parts = [part for lane in self._lanes for part in lane.queue if not part.future.done()]
+        return len({part.request for part in parts})
 
     async def compute(
-        self, signature: Signature, inputs: Inputs, lengths: Sequence[int], deadline: float
+        self, signature: LoadedSignature, inputs: Inputs, lengths: Sequence[int], deadline: float
     ) -> Outputs:
         """Computes a request in one or several batches. To withdraw it, cancel the task.
 
@@ -182,18 +182,15 @@ class Batcher:
                 for name in signature.inputs
             }
             outputs = await run(lane.executor, signature, inputs, deadline)
-            results = [
-                {name: values[end - len(part.rows) : end] for name, values in outputs.items()}
-                for part, end in zip(batch, ends)
-            ]
         except Exception as error:
             for part in batch:
                 if not part.future.done():
                     part.future.set_exception(error)
-        else:
-            for part, result in zip(batch, results):
-                if not part.future.done():
-                    part.future.set_result(result)
+            return
+        for part, end in zip(batch, ends):
+            if not part.future.done():
+                rows = slice(end - len(part.rows), end)
+                part.future.set_result({name: values[rows] for name, values in outputs.items()})
 
     def close(self) -> None:
         """Ends the threads when they have computed their batches."""
@@ -201,7 +198,7 @@ class Batcher:
             lane.executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _batch_key(signature: Signature, inputs: Inputs) -> Any:
+def _batch_key(signature: LoadedSignature, inputs: Inputs) -> Any:
     """Requests of equal keys may share a batch.
 
     The options of a request whose rows differ in them, or that must not be batched, equal no other.

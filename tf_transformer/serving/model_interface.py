@@ -21,7 +21,7 @@ class InvalidInputError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """An input of a signature, `[N]`.
+    """An input of a signature, `[N]`. `export/signatures.py` defines those of a SavedModel.
 
     Attributes:
       dtype: the name of a type of TensorFlow, such as "DT_STRING" or "DT_INT32".
@@ -33,8 +33,8 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Signature:
-    """A function of a model: values `[N]` by name -> arrays `[N, ...]` by name.
+class LoadedSignature:
+    """A function of a model in memory: values `[N]` by name -> arrays `[N, ...]` by name.
 
     Attributes:
       run: computes the function, as a call does.
@@ -78,7 +78,7 @@ class Model(Protocol):
       signatures: the functions by name.
     """
 
-    signatures: dict[str, Signature]
+    signatures: dict[str, LoadedSignature]
 
     def close(self) -> None:
         """Ends the computations as soon as possible, and frees the memory."""

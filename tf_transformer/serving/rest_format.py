@@ -7,6 +7,8 @@ A request in rows has a response in rows, one in columns a response in columns:
 
     {"signature_name": "score", "inputs": {"source": ["a sentence"], "target": ["ein Satz"]}}
     {"outputs": {...}}
+
+The inputs of a request are those of its signature, which `export/signatures.py` defines.
 """
 
 import base64
@@ -19,7 +21,7 @@ from fastapi import HTTPException
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.model_interface import Input, Inputs, Outputs, Signature
+from tf_transformer.serving.model_interface import Input, Inputs, LoadedSignature, Outputs
 
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -70,7 +72,7 @@ COLUMNS: dict[str, TypeAdapter] = {
 
 
 def parse_predict(
-    body: bytes, signatures: Mapping[str, Signature], settings: ServeConfig
+    body: bytes, signatures: Mapping[str, LoadedSignature], settings: ServeConfig
 ) -> tuple[str, Inputs, bool]:
     """Parses a request for predictions.
 
@@ -162,21 +164,16 @@ def format_response(outputs: Outputs, in_rows: bool) -> bytes:
     Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32; NaN and
       infinity are null.
     """
-    columns: dict[str, Any] = {
-        name: _decode(array.tolist()) if array.dtype == object else np.ascontiguousarray(array)
-        for name, array in outputs.items()
-    }
+    columns = {name: np.ascontiguousarray(array) for name, array in outputs.items()}
     values: Any = columns
     if len(columns) == 1:
         (values,) = columns.values()
     elif in_rows:
         values = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
     key = "predictions" if in_rows else "outputs"
-    return orjson.dumps({key: values}, option=orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps({key: values}, default=_decode, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _decode(values: Any) -> Any:
-    """Bytes, or nested lists of bytes -> strings."""
-    if isinstance(values, list):
-        return [_decode(value) for value in values]
-    return values.decode("utf-8", "replace")
+def _decode(value: Any) -> Any:
+    """What orjson cannot write: bytes -> strings, and arrays of bytes -> lists of bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value.tolist()

@@ -19,10 +19,13 @@ request.
 import asyncio
 import contextlib
 import functools
+import html
 import logging
 import math
+import pathlib
 import re
 import socket
+import string
 import time
 import uuid
 import zlib
@@ -30,27 +33,21 @@ from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mappi
 from typing import Annotated, Any
 
 import anyio
-import numpy as np
 import prometheus_client
 import starlette.exceptions
 import uvicorn
 from fastapi import FastAPI, HTTPException, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import MAX_VERSION, read_description
-from tf_transformer.serving.dynamic_batching import Batcher, QueueFullError
-from tf_transformer.serving.model_interface import (
-    Inputs,
-    InvalidInputError,
-    LoadModel,
-    Outputs,
-)
-from tf_transformer.serving.pages import add_pages
+from tf_transformer.export.versions import MAX_VERSION
+from tf_transformer.serving.model_interface import LoadModel
 from tf_transformer.serving.rest_format import (
     ErrorResponse,
     PredictRequest,
@@ -58,7 +55,7 @@ from tf_transformer.serving.rest_format import (
     format_response,
     parse_predict,
 )
-from tf_transformer.serving.served_versions import ServedVersion, ServedVersions
+from tf_transformer.serving.served_model import ServedModel
 from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerMetrics
 
 logger = logging.getLogger(__name__)
@@ -70,129 +67,24 @@ EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
     "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
 }
+PAGE = pathlib.Path(__file__).parent / "page_files"
+# The attention viewer has them too.
+DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
+PAGE_TYPES = {".css": "text/css", ".js": "text/javascript"}  # of the files that the pages load
+PAGE_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
     "5XX": {"model": ErrorResponse, "description": "Try again later"},
 }
-
-
-class ServedModel:
-    """A model that is served: its newest version, the queue of its requests, and its routes.
-
-    Args:
-      name: of the model, in URLs.
-      folder: of its versions.
-      settings: a `ServeConfig`.
-      load: loads a version.
-      metrics: of the server.
-
-    Attributes:
-      name: that name.
-      versions: a `ServedVersions`.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        folder: str,
-        settings: ServeConfig,
-        load: LoadModel,
-        metrics: ServerMetrics,
-    ) -> None:
-        self.name = name
-        self._settings = settings
-        self._metrics = metrics
-        self._batcher = batcher = Batcher(settings, functools.partial(metrics.observe_batch, name))
-        metrics.waiting.labels(name).set_function(lambda: batcher.queue_length)
-        observe_load = functools.partial(metrics.observe_load, name)
-        self.versions = ServedVersions(name, folder, load, settings, observe_load)
-
-    def description(self) -> dict[str, Any]:
-        """Returns what the version that is served says of itself; {} without one."""
-        return read_description(self.versions.current.path) if self.versions.current else {}
-
-    async def close(self) -> None:
-        """Frees the memory, after all requests are answered or cancelled."""
-        await self.versions.close()
-        self._batcher.close()
-        logger.info("stopped serving %s", self.name)
-
-    def add_to(self, api: FastAPI) -> None:
-        """Adds status, metadata and predictions, of the version that is served or a given one."""
-        versions, settings = self.versions, self._settings
-
-        async def get_status(version: Version) -> dict[str, Any]:
-            """Of the versions: AVAILABLE, LOADING, or END with the reason."""
-            return {"model_version_status": versions.states(version)}
-
-        async def get_metadata(version: Version) -> dict[str, Any]:
-            """The signatures with their inputs and outputs."""
-            served = versions.find(version)
-            spec = {"name": self.name, "signature_name": "", "version": str(served.number)}
-            metadata = {name: each.metadata for name, each in served.model.signatures.items()}
-            return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
-
-        async def predict(version: Version, request: Request) -> Response:
-            """The outputs of a signature, in rows or in columns as the inputs."""
-            body = await _read_body(request, settings)
-            served = versions.find(version)
-            name, inputs, in_rows = parse_predict(body, served.model.signatures, settings)
-            outputs = await _unless_disconnected(request, self._predict(served, name, inputs))
-            content = await asyncio.to_thread(format_response, outputs, in_rows)
-            return Response(content, media_type="application/json")
-
-        content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
-        body = {"requestBody": {"content": {"application/json": content}, "required": True}}
-        post = {"methods": ["POST"], "response_model": PredictResponse, "openapi_extra": body}
-        routes: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-            "": (get_status, {}),
-            "/metadata": (get_metadata, {}),
-            ":predict": (predict, post),
-        }
-        for end, (function, options) in routes.items():
-            for path, endpoint in (
-                (MODELS + self.name + end, functools.partial(function, None)),
-                (f"{MODELS}{self.name}/versions/{{version}}{end}", function),
-            ):
-                api.add_api_route(
-                    path,
-                    endpoint,
-                    name=function.__name__,
-                    description=function.__doc__,
-                    responses=ERRORS,
-                    **options,
-                )
-
-    async def _predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
-        """Computes the signature with this name. Raises: HTTPException."""
-        settings, start = self._settings, time.monotonic()
-        deadline = start + settings.timeout
-        served.requests += 1
-        try:
-            lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
-            tokens, limit = sum(lengths), settings.max_request_tokens
-            if tokens > limit:
-                message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
-                raise HTTPException(413, message)
-            signature = served.model.signatures[name]
-            with anyio.fail_after(deadline - time.monotonic()):
-                outputs = await self._batcher.compute(signature, inputs, lengths, deadline)
-        except InvalidInputError as error:
-            raise HTTPException(400, str(error)) from None
-        except QueueFullError:
-            message = f"{settings.max_queue} requests are waiting: try again later"
-            raise HTTPException(503, message) from None
-        except TimeoutError:
-            raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
-        finally:
-            served.requests -= 1
-        rows = len(lengths)
-        truncated = outputs.get("truncated", np.zeros(rows))
-        best = truncated if truncated.ndim == 1 else truncated[:, 0]
-        seconds = time.monotonic() - start
-        self._metrics.observe_prediction(self.name, rows, tokens, int(best.sum()), seconds)
-        return outputs
 
 
 class Process(uvicorn.Server):
@@ -234,7 +126,7 @@ class Server:
         self._settings = settings
         self._metrics = metrics = ServerMetrics()
         self._models = [
-            ServedModel(name, folder, settings, load, metrics) for name, folder in folders.items()
+            ServedModel(name, folder, load, settings, metrics) for name, folder in folders.items()
         ]
         self._watcher: asyncio.Future[Any] | None = None
         self._process: Process | None = None
@@ -246,7 +138,7 @@ class Server:
             lifespan=self._lifespan,
         )
         for model in self._models:
-            model.add_to(api)
+            self._add_model(api, model)
         self._add_operation(api)
         add_pages(api, {model.name: model.description for model in self._models})
         for kind in (starlette.exceptions.HTTPException, RequestValidationError, Exception):
@@ -283,7 +175,7 @@ class Server:
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         """Loads versions until the server stops."""
-        self._watcher = asyncio.gather(*(model.versions.watch() for model in self._models))
+        self._watcher = asyncio.gather(*(model.watch() for model in self._models))
         self._watcher.add_done_callback(self._stop)
         yield
         self._watcher.cancel()
@@ -295,6 +187,42 @@ class Server:
         if self._process:
             self._process.should_exit = True
 
+    def _add_model(self, api: FastAPI, model: ServedModel) -> None:
+        """Adds status, metadata and predictions, of the version that is served or a given one."""
+
+        async def get_status(version: Version) -> dict[str, Any]:
+            """Of the versions: AVAILABLE, LOADING, or END with the reason."""
+            return {"model_version_status": model.states(version)}
+
+        async def get_metadata(version: Version) -> dict[str, Any]:
+            """The signatures with their inputs and outputs."""
+            served = model.find(version)
+            spec = {"name": model.name, "signature_name": "", "version": str(served.number)}
+            metadata = {name: each.metadata for name, each in served.model.signatures.items()}
+            return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
+
+        async def predict(version: Version, request: Request) -> Response:
+            """The outputs of a signature, in rows or in columns as the inputs."""
+            body = await _read_body(request, self._settings)
+            served = model.find(version)
+            name, inputs, in_rows = parse_predict(body, served.model.signatures, self._settings)
+            outputs = await _unless_disconnected(request, model.predict(served, name, inputs))
+            content = await asyncio.to_thread(format_response, outputs, in_rows)
+            return Response(content, media_type="application/json")
+
+        content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
+        body = {"requestBody": {"content": {"application/json": content}, "required": True}}
+        post = {"methods": ["POST"], "response_model": PredictResponse, "openapi_extra": body}
+        path = MODELS + model.name
+        routes: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
+            ("", get_status, {}), ("/metadata", get_metadata, {}), (":predict", predict, post),
+        ]  # fmt: skip
+        for end, function, options in routes:
+            options |= {"name": function.__name__, "description": function.__doc__}
+            options["responses"] = ERRORS
+            api.add_api_route(path + end, functools.partial(function, None), **options)
+            api.add_api_route(f"{path}/versions/{{version}}{end}", function, **options)
+
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
 
@@ -305,7 +233,7 @@ class Server:
         @api.get("/healthz", include_in_schema=False)
         @api.get("/healthz/ready", responses={503: {"description": "The status says why"}})
         async def get_ready() -> JSONResponse:
-            served = [model.versions.current for model in self._models]
+            served = [model.current for model in self._models]
             numbers = [each.number for each in served if each]
             if self._process and self._process.is_stopping:
                 return JSONResponse({"status": "the server is shutting down"}, 503)
@@ -316,7 +244,7 @@ class Server:
         @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
         @api.get("/metrics")
         async def get_metrics() -> Response:
-            content = self._metrics.export()
+            content = prometheus_client.generate_latest(self._metrics.registry)
             return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     async def _answer_error(self, request: Request, error: Any) -> JSONResponse:
@@ -330,6 +258,39 @@ class Server:
             case RequestValidationError():
                 return error_response(400, f"version: {error.errors()[0]['msg']}")
         return error_response(500, "internal error: the log has it beside X-Request-Id")
+
+
+def add_pages(api: Starlette, models: Mapping[str, Callable[[], dict[str, Any]]]) -> None:
+    """Adds the page on which a browser translates text, and that of the interface.
+
+    Args:
+      api: an application.
+      models: name -> a function that returns what the model says of itself, as a dict.
+    """
+    page = string.Template((PAGE / "index.html").read_text("utf-8")).substitute(
+        names=html.escape(" ".join(models)),
+        controls=(DISPLAY / "controls.html").read_text("utf-8"),
+        attention=(DISPLAY / "attention.html").read_text("utf-8"),
+    )
+    files = {
+        f"/{path.name}": (path.read_text("utf-8"), PAGE_TYPES[path.suffix])
+        for path in (*PAGE.iterdir(), *DISPLAY.iterdir())
+        if path.suffix in PAGE_TYPES
+    }
+    files["/"] = page, "text/html"
+    files["/docs"] = (PAGE / "docs.html").read_text("utf-8"), "text/html"
+
+    async def get_file(request: Request) -> Response:
+        content, kind = files[request.url.path]
+        return Response(content, media_type=kind, headers=PAGE_HEADERS)
+
+    async def get_descriptions(request: Request) -> Response:
+        return JSONResponse({name: read() for name, read in models.items()}, headers=PAGE_HEADERS)
+
+    for path in files:
+        api.add_route(path, get_file, include_in_schema=False)
+    api.add_route("/models.json", get_descriptions, include_in_schema=False)
+    api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
 def error_response(

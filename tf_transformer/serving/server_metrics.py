@@ -5,8 +5,9 @@ Those with a colon at the start have the names, labels, units and buckets of Ten
 `cc/saved_model/loader.cc` of TensorFlow), so that its dashboards can be used.
 """
 
-import prometheus_client
-from prometheus_client import Counter, Gauge, Histogram
+import functools
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 CLIENT_CLOSED_REQUEST = 499  # the status of a request whose client did not wait for the answer
 OK = 200
@@ -40,51 +41,48 @@ class ServerMetrics:
     """Counts requests, batches and loads. The argument `model` is the name of a model.
 
     Attributes:
+      registry: has the metrics, with the present values.
       waiting: the gauge of the requests in the queue of each model.
     """
 
     def __init__(self) -> None:
-        self._registry = registry = prometheus_client.CollectorRegistry()
-
-        def gauge(name: str, meaning: str, *labels: str) -> Gauge:
-            return Gauge(name, meaning, labels or ["model_name"], registry=registry)
-
-        def counter(name: str, meaning: str) -> Counter:
-            return Counter(name, meaning, ["model_name"], registry=registry)
-
-        def histogram(name: str, meaning: str, buckets: list[float], *labels: str) -> Histogram:
-            labels = ("model_name", *labels)
-            return Histogram(name, meaning, labels, buckets=buckets, registry=registry)
-
-        prometheus_client.ProcessCollector(registry=registry)
-        # Not a `Counter`, whose name would end with "_total".
-        self._requests = gauge(
-            f"{SERVING}request_count", "Requests for predictions", "model_name", "status"
-        )
-        meaning = "Microseconds of successful predictions"
-        self._latency = histogram(f"{SERVING}request_latency", meaning, TIMES, "API", "entrypoint")
-        meaning = "Microseconds of them in the queue and in batches"
-        self._runtime = histogram(f"{SERVING}runtime_latency", meaning, TIMES, "API", "runtime")
-        self._input_rows = histogram(f"{BATCHING}input_batch_size", "Rows of them", ROWS)
-        meaning = "Microseconds in the queue, of each part of a request"
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        gauge = functools.partial(Gauge, registry=self.registry)
+        counter = functools.partial(Counter, registry=self.registry)
+        histogram = functools.partial(Histogram, registry=self.registry)
+        model, path = ["model_name"], ["model_path"]
+        # fmt: off
+        self._requests = gauge(  # not a `Counter`, whose name would end with "_total"
+            f"{SERVING}request_count", "Requests for predictions", [*model, "status"])
+        self._latency = histogram(
+            f"{SERVING}request_latency", "Microseconds of successful predictions",
+            [*model, "API", "entrypoint"], buckets=TIMES)
+        self._runtime = histogram(
+            f"{SERVING}runtime_latency", "Microseconds of them in the queue and in batches",
+            [*model, "API", "runtime"], buckets=TIMES)
+        self._input_rows = histogram(
+            f"{BATCHING}input_batch_size", "Rows of them", model, buckets=ROWS)
         self._queuing = histogram(
-            f"{BATCHING}queuing_latency", meaning, QUEUE_TIMES, "thread_pool_name"
-        )
-        self._batch_rows = histogram(f"{BATCHING}processed_batch_size", "Rows of batches", ROWS)
-        meaning = "Rows of batches x sub-words of the longest one"
-        self._batch_tokens = histogram("tf_transformer_batch_tokens", meaning, TOKENS)
-        self._tokens = counter("tf_transformer_tokens", "Sub-words of successful predictions")
-        meaning = (
-            "Best translations of successful predictions that are cut off at the longest output"
-        )
-        self._truncated = counter("tf_transformer_truncated", meaning)
-        self._loads = gauge(
-            f"{LOADING}load_attempt_count", "Loads of versions", "model_path", "status"
-        )
-        meaning = "Microseconds of successful loads"
-        self._load_latency = gauge(f"{LOADING}load_latency", meaning, "model_path")
-        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue")
-        self._version = gauge("tf_transformer_version", "Version that is served")
+            f"{BATCHING}queuing_latency", "Microseconds in the queue, of each part of a request",
+            [*model, "thread_pool_name"], buckets=QUEUE_TIMES)
+        self._batch_rows = histogram(
+            f"{BATCHING}processed_batch_size", "Rows of batches", model, buckets=ROWS)
+        self._batch_tokens = histogram(
+            "tf_transformer_batch_tokens", "Rows of batches x sub-words of the longest one",
+            model, buckets=TOKENS)
+        self._tokens = counter(
+            "tf_transformer_tokens", "Sub-words of successful predictions", model)
+        self._truncated = counter(
+            "tf_transformer_truncated",
+            "Best translations of successful predictions that are cut off at the longest output",
+            model)
+        self._loads = gauge(f"{LOADING}load_attempt_count", "Loads of versions", [*path, "status"])
+        self._load_latency = gauge(
+            f"{LOADING}load_latency", "Microseconds of successful loads", path)
+        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue", model)
+        self._version = gauge("tf_transformer_version", "Version that is served", model)
+        # fmt: on
 
     def observe_request(self, model: str, status: int, seconds: float) -> None:
         """Counts a request for predictions whose response is ready."""
@@ -117,7 +115,3 @@ class ServerMetrics:
         if is_loaded:
             self._version.labels(model).set(version)
             self._load_latency.labels(path).inc(round(MICROSECONDS * seconds))
-
-    def export(self) -> bytes:
-        """Returns the metrics in the text format of Prometheus, as bytes."""
-        return prometheus_client.generate_latest(self._registry)

@@ -24,8 +24,8 @@ from tf_transformer.serving.model_interface import (
     Input,
     Inputs,
     InvalidInputError,
+    LoadedSignature,
     Outputs,
-    Signature,
 )
 
 v1 = tf.compat.v1
@@ -61,7 +61,7 @@ class TensorFlowModel:
             if all(given.default is None for given in signature.inputs.values()):
                 signature.warm_up()
 
-    def _signature(self, description: Any) -> Signature:
+    def _signature(self, description: Any) -> LoadedSignature:
         """Makes a signature of a `SignatureDef`."""
         defaults = {
             name: tf.make_ndarray(value).item() for name, value in description.defaults.items()
@@ -78,7 +78,7 @@ class TensorFlowModel:
             always_print_fields_with_no_presence=True,
         )
         run = functools.partial(self._run, description)
-        return Signature(run, inputs, may_be_batched, metadata)
+        return LoadedSignature(run, inputs, may_be_batched, metadata)
 
     def _run(self, description: Any, inputs: Inputs, deadline: float | None) -> Outputs:
         """Runs a signature."""

@@ -46,9 +46,10 @@ class FusedAdam(keras.optimizers.Adam):
         mask = tf.cast(finite, tf.float32)
         learning_rate = tf.math.multiply_no_nan(tf.convert_to_tensor(self.learning_rate), mask)
         betas = [tf.where(finite, beta, 1.0) for beta in (self.beta_1, self.beta_2)]
+        powers = self._powers()  # once, and not for each of 253 weights of base
         for gradient, variable in zip(gradients, variables):
             gradient = tf.math.multiply_no_nan(gradient, mask)  # also of infinity it makes 0
-            self.update_step(gradient, variable.value, learning_rate, betas)
+            self.update_step(gradient, variable.value, learning_rate, betas, powers)
         self.iterations.assign_add(1)
 
     def update_step(
@@ -57,28 +58,35 @@ class FusedAdam(keras.optimizers.Adam):
         variable: tf.Variable,
         learning_rate: tf.Tensor,
         betas: Sequence[tf.Tensor] | None = None,
+        powers: Sequence[tf.Tensor] | None = None,
     ) -> None:
         """Updates one weight by a dense gradient of its shape.
 
         Args:
           gradient, variable, learning_rate: as for `keras.optimizers.Adam`.
-          betas: other values of b1 and b2; their powers are still those of the optimizer's.
+          betas: other values of b1 and b2.
+          powers: b1^t and b2^t with the values of the optimizer; None to compute them.
         """
-        beta_1, beta_2 = (self.beta_1, self.beta_2) if betas is None else betas
+        beta_1, beta_2 = betas or (self.beta_1, self.beta_2)
+        beta_1_power, beta_2_power = powers or self._powers()
         index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations.value + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(tf.constant(self.beta_1, variable.dtype), step),
-            beta2_power=tf.pow(tf.constant(self.beta_2, variable.dtype), step),
+            beta1_power=tf.cast(beta_1_power, variable.dtype),
+            beta2_power=tf.cast(beta_2_power, variable.dtype),
             lr=tf.cast(learning_rate, variable.dtype),
             beta1=tf.cast(beta_1, variable.dtype),
             beta2=tf.cast(beta_2, variable.dtype),
             epsilon=self.epsilon,
             grad=tf.cast(gradient, variable.dtype),
         )
+
+    def _powers(self) -> list[tf.Tensor]:
+        """b1^t and b2^t for the next update t, float32."""
+        step = tf.cast(self.iterations.value + 1, tf.float32)
+        return [tf.pow(tf.constant(beta, tf.float32), step) for beta in (self.beta_1, self.beta_2)]
 
 
 def make_optimizer(model_config: ModelConfig, train_config: TrainConfig) -> FusedAdam:

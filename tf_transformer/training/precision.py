@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.host import cpu_flags
+from tf_transformer.host import cpu_info
 
 INITIAL_LOSS_SCALE = 2.0**15  # for float16 (Micikevicius et al. 2018, Sec. 3.2)
 GROWTH_INTERVAL = 2000  # finite updates after which the loss scale doubles
@@ -30,7 +30,7 @@ def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> s
         details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
         capability = min(detail.get("compute_capability", (0, 0)) for detail in details)
         return "mixed_bfloat16" if capability >= (8, 0) else "float32"
-    return "mixed_bfloat16" if "amx_bf16" in cpu_flags() else "float32"
+    return "mixed_bfloat16" if "amx_bf16" in cpu_info("flags").split() else "float32"
 
 
 class LossScale:

@@ -19,13 +19,15 @@ import tqdm
 
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
-from tf_transformer.config import VALIDATION_METRICS
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.training.update import Sums
 
 logger = logging.getLogger(__name__)
+
+# What early stopping counts of the figures that `Trainer.validate` measures.
+VALIDATION_METRICS = ("loss", "BLEU", "chrF")
 
 
 class RunLog:

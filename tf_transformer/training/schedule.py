@@ -1,12 +1,12 @@
 """Learning rate schedules: Eq. 3 (Sec. 5.3), and others with the same linear warm-up."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tf_transformer import config
 from tf_transformer.config import ModelConfig, TrainConfig
 
 
@@ -106,27 +106,6 @@ class LinearSchedule(_Schedule):
         return self.learning_rate * factor
 
 
-# Name -> a function that makes it. `config.SCHEDULES` has the same names, for the command line.
-SCHEDULES: dict[
-    str, Callable[[ModelConfig, TrainConfig], keras.optimizers.schedules.LearningRateSchedule]
-] = {
-    "noam": lambda model, train: CustomSchedule(
-        model.d_model, train.warmup_steps, train.learning_rate_scale
-    ),
-    "inverse_sqrt": lambda _, train: InverseSqrtSchedule(train.learning_rate, train.warmup_steps),
-    "constant": lambda _, train: LinearSchedule(train.learning_rate, train.warmup_steps),
-    "linear": lambda _, train: LinearSchedule(
-        train.learning_rate, train.warmup_steps, train.train_steps
-    ),
-    "cosine": lambda _, train: keras.optimizers.schedules.CosineDecay(
-        0.0,
-        train.train_steps - train.warmup_steps,
-        warmup_target=train.learning_rate,
-        warmup_steps=train.warmup_steps,
-    ),
-}
-
-
 def make_schedule(
     model_config: ModelConfig, train_config: TrainConfig
 ) -> keras.optimizers.schedules.LearningRateSchedule:
@@ -134,6 +113,23 @@ def make_schedule(
 
     Args:
       model_config: a `ModelConfig`; its width is in Eq. 3.
-      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `SCHEDULES`.
+      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `config.SCHEDULES`.
     """
-    return SCHEDULES[train_config.learning_rate_schedule](model_config, train_config)
+    peak, warmup_steps = train_config.learning_rate, train_config.warmup_steps
+    train_steps = train_config.train_steps
+    match train_config.learning_rate_schedule:
+        case config.NOAM:
+            scale = train_config.learning_rate_scale
+            return CustomSchedule(model_config.d_model, warmup_steps, scale)
+        case config.INVERSE_SQRT:
+            return InverseSqrtSchedule(peak, warmup_steps)
+        case config.CONSTANT:
+            return LinearSchedule(peak, warmup_steps)
+        case config.LINEAR:
+            return LinearSchedule(peak, warmup_steps, train_steps)
+        case config.COSINE:
+            return keras.optimizers.schedules.CosineDecay(
+                0.0, train_steps - warmup_steps, warmup_target=peak, warmup_steps=warmup_steps
+            )
+        case name:
+            raise ValueError(f"no schedule {name!r}")

@@ -29,14 +29,9 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import bleu_tokenizer, check_tokenizer, make_bleu, score
 from tf_transformer.files import atomic_write
+from tf_transformer.gpus import check_products, missing_machine_code
 from tf_transformer.training.batch_plan import BatchPlan, learning_rate_warning
-from tf_transformer.training.compilation import (
-    ShapeCompiler,
-    check_products,
-    choose_jit_compile,
-    missing_machine_code,
-    most_shapes,
-)
+from tf_transformer.training.compilation import ShapeCompiler, choose_jit_compile, most_shapes
 from tf_transformer.training.distribution import (
     Workers,
     make_workers,
@@ -171,7 +166,7 @@ class Trainer:
         self._eval_step = on_all_replicas(workers.strategy, evaluate, specs)
         greedy = dataclasses.replace(self.config.decode, beam_size=1)
         self._translator = Translator(
-            self.model, self.tokenizers, greedy, jit_compile="on" if self._jit_compile else "off"
+            self.model, self.tokenizers, greedy, jit_compile=config.train.jit_compile
         )
         self._bleu_pairs = {
             name: self.samples("validation", self.config.train.bleu_sentences, each)
@@ -336,17 +331,19 @@ class Trainer:
     def _fit_memory(self) -> None:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
 
-        Each shape is tried, the longest sentences first, whose attention needs most.
+        Each shape is tried without XLA, which needs less, the longest sentences first, whose
+        attention needs most.
 
         Raises: tf.errors.ResourceExhaustedError, also of one of several workers: the others stop.
         """
-        while self._gpus and not self.config.train.micro_batch_tokens:
+        given = self.config.train.micro_batch_tokens
+        while self._gpus:
             try:
                 for bucket in reversed(self.train_batches.buckets):
                     self.update.rehearse(bucket)
                 return
             except tf.errors.ResourceExhaustedError:
-                if self.workers.count > 1 or self.plan.halved() == self.plan:
+                if given or self.workers.count > 1 or self.plan.halved() == self.plan:
                     raise
             self.plan = self.plan.halved()
             tokens = self.plan.config.train.micro_batch_tokens

@@ -61,7 +61,7 @@ def describe_history(model_dir: str) -> str:
         text.append(_row(f"{step:,}", _last(train_before), _last(validations_at)))
     average = _last(history["average"])
     last = average or _last(validations) or {}
-    rows = {"average": "averaged checkpoints"} if average else {}
+    rows = {"average": average} if average else {}
     for name in _further_texts(history):
         own = f"{name}/"
         rows[name] = {key.removeprefix(own): last[key] for key in last if key.startswith(own)}

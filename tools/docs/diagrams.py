@@ -39,7 +39,7 @@ TRAINING = {
     "Tokenizer": (1, 0, 1, "sub-word ids"),
     "Batches": (2, 0, 1, "inp, tar [rows, length]"),
     "Update": (2, 1, 1, "in each replica"),
-    "shard_gradients": (1, 1, 1, "Transformer, loss"),
+    "micro_batch_gradients": (1, 1, 1, "Transformer, loss"),
     "FusedAdam": (3, 1, 1, "sum over replicas, Eq. 3"),
     "Trainer": (2, 2, 1, "steps, preemption"),
     "RunDirectory": (1, 2, 1, "checkpoints, average"),
@@ -47,7 +47,7 @@ TRAINING = {
 }
 TRAINING_FLOW = [
     ("Corpus", "Tokenizer"), ("Tokenizer", "Batches"), ("Batches", "Update"),
-    ("Update", "shard_gradients"), ("Update", "FusedAdam"), ("Update", "Trainer"),
+    ("Update", "micro_batch_gradients"), ("Update", "FusedAdam"), ("Update", "Trainer"),
     ("Trainer", "RunDirectory"), ("Trainer", "RunLog"),
 ]  # fmt: skip
 

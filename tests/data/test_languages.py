@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.data.scripts import base_language, split_sentences
+from tf_transformer.data.languages import base_language, split_sentences
 from tf_transformer.errors import UserError
 
 

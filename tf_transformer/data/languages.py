@@ -1,4 +1,4 @@
-"""What is known of languages: their codes, whether they have blanks, and their sentences."""
+"""Languages: their codes, whether they have blanks between words, and their sentences."""
 
 import functools
 import re
@@ -7,13 +7,7 @@ import langcodes
 
 from tf_transformer.errors import UserError
 
-# What Python's `str.splitlines` splits at, as a regular expression of Python and of RE2.
-LINE_SEPARATORS = "[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]"
 _WHITE_SPACE = re.compile(r"\s")
-
-# Scripts without blanks between words, for a set in a regular expression.
-EAST_ASIAN = r"\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}"
-SOUTH_EAST_ASIAN = r"\p{Script=Thai}\p{Script=Laoo}\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}"
 
 # Languages without blanks between words. In some of them, sentences have none between them either.
 CHINESE = set("gan hsn lzh wuu yue zh".split())

@@ -1,21 +1,30 @@
-"""The version of a model that is served: the newest one in its folder."""
+"""A model that is served: the newest version in its folder, and the queue of its requests."""
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import anyio
 import numpy as np
 from fastapi import HTTPException
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import find_versions
-from tf_transformer.serving.model_interface import Inputs, LoadModel, Model
+from tf_transformer.export.versions import find_versions, read_description
+from tf_transformer.serving.dynamic_batching import Batcher, QueueFullError
+from tf_transformer.serving.model_interface import (
+    Inputs,
+    InvalidInputError,
+    LoadModel,
+    Model,
+    Outputs,
+)
+from tf_transformer.serving.server_metrics import ServerMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -75,20 +84,21 @@ class _Failure(NamedTuple):
     retry: float  # its time, of time.monotonic()
 
 
-class ServedVersions:
+class ServedModel:
     """Serves the newest version in a folder, and then each newer one.
 
     A version stays when its folder is removed: an older one never takes its place. One that cannot
     be loaded is tried again after pauses that double.
 
     Args:
-      name: of the model.
-      folder: of the versions.
+      name: of the model, in URLs.
+      folder: of its versions.
       load: loads a version.
       settings: a `ServeConfig`.
-      observe: is called after each load, with the version, the seconds, and whether it is loaded.
+      metrics: of the server.
 
     Attributes:
+      name: of the model.
       current: the version that is served, or None.
     """
 
@@ -98,25 +108,30 @@ class ServedVersions:
         folder: str,
         load: LoadModel,
         settings: ServeConfig,
-        observe: Callable[[int, float, bool], None],
+        metrics: ServerMetrics,
     ) -> None:
+        self.name = name
         self.current: ServedVersion | None = None
-        self._name = name
         self._folder = folder
         self._load = load
         self._settings = settings
-        self._observe = observe
-        self._loader = ThreadPoolExecutor(1, "load")
+        self._metrics = metrics
+        self._batcher = batcher = Batcher(settings, functools.partial(metrics.observe_batch, name))
+        metrics.waiting.labels(name).set_function(lambda: batcher.queue_length)
         self._loading: int | None = None
         self._failures: dict[int, _Failure] = {}
         self._closing: list[asyncio.Task] = []  # replaced versions
+
+    def description(self) -> dict[str, Any]:
+        """Returns what the version that is served says of itself; {} without one."""
+        return read_description(self.current.path) if self.current else {}
 
     def find(self, number: int | None) -> ServedVersion:
         """Returns a version, for None the one that is served. Raises: HTTPException."""
         if self.current is None:
             raise HTTPException(503, "the model is being loaded")
         if number not in (None, self.current.number):
-            wanted = f"Specific({self._name}, {number})"
+            wanted = f"Specific({self.name}, {number})"
             raise HTTPException(404, f"Servable not found for request: {wanted}")
         return self.current
 
@@ -130,7 +145,7 @@ class ServedVersions:
         }
         states = {**served, **failed, **loading}
         if number is not None and number not in states:
-            message = f"Could not find version {number} of model {self._name}"
+            message = f"Could not find version {number} of model {self.name}"
             raise HTTPException(404, message)
         return [
             {
@@ -142,22 +157,51 @@ class ServedVersions:
             if number in (None, version)
         ]
 
+    async def predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
+        """Computes the signature with this name of a version. Raises: HTTPException."""
+        settings, start = self._settings, time.monotonic()
+        deadline = start + settings.timeout
+        served.requests += 1
+        try:
+            lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
+            tokens, limit = sum(lengths), settings.max_request_tokens
+            if tokens > limit:
+                message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
+                raise HTTPException(413, message)
+            signature = served.model.signatures[name]
+            with anyio.fail_after(deadline - time.monotonic()):
+                outputs = await self._batcher.compute(signature, inputs, lengths, deadline)
+        except InvalidInputError as error:
+            raise HTTPException(400, str(error)) from None
+        except QueueFullError:
+            message = f"{settings.max_queue} requests are waiting: try again later"
+            raise HTTPException(503, message) from None
+        except TimeoutError:
+            raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
+        finally:
+            served.requests -= 1
+        rows = len(lengths)
+        truncated = outputs.get("truncated", np.zeros(rows))
+        best = truncated if truncated.ndim == 1 else truncated[:, 0]
+        seconds = time.monotonic() - start
+        self._metrics.observe_prediction(self.name, rows, tokens, int(best.sum()), seconds)
+        return outputs
+
     async def watch(self) -> None:
         """Loads versions, and newer ones, until it is cancelled.
 
         Raises: UserError when no version can be loaded at the start.
         """
-        run = asyncio.get_running_loop().run_in_executor
         while True:
-            if newer := await run(self._loader, self._load_newer):
+            if newer := await asyncio.to_thread(self._load_newer):
                 if self.current:  # it answers the requests that it has
                     self._closing = [task for task in self._closing if not task.done()]
                     self._closing.append(asyncio.create_task(self.current.close()))
                 self.current = newer
-                logger.info("serving version %d of %s", newer.number, self._name)
+                logger.info("serving version %d of %s", newer.number, self.name)
             if self.current is None:
                 raise UserError(
-                    f"no version of {self._name} can be loaded: export a model with "
+                    f"no version of {self.name} can be loaded: export a model with "
                     "`tf-transformer export`, or give another --export_dir"
                 )
             await asyncio.sleep(self._settings.reload_seconds)
@@ -171,41 +215,41 @@ class ServedVersions:
                 break
             failure = self._failures.get(number)
             if failure is None or failure.retry <= time.monotonic():
-                if model := self._try_to_load(number, path):
-                    return ServedVersion(number, path, model)
+                if served := self._try_to_load(number, path):
+                    return served
         return None
 
-    def _try_to_load(self, number: int, path: str) -> Model | None:
+    def _try_to_load(self, number: int, path: str) -> ServedVersion | None:
         """Loads a version. Returns: None if that fails."""
-        logger.info("loading version %d of %s", number, self._name)
-        settings, start, model = self._settings, time.monotonic(), None
+        logger.info("loading version %d of %s", number, self.name)
+        settings, start, served = self._settings, time.monotonic(), None
         self._loading = number
         try:
             # Short rows, long rows, and the count of sub-words are computed at the same time.
-            loaded = self._load(path, 2 * settings.concurrent_batches + 1)
-            if self.current:  # or the requests in a lane would wait for each first run
-                try:
-                    for signature in loaded.signatures.values():
+            model = self._load(path, 2 * settings.concurrent_batches + 1)
+            with contextlib.ExitStack() as stack:
+                stack.callback(model.close)
+                if self.current:  # or the requests in a lane would wait for each first run
+                    for signature in model.signatures.values():
                         signature.warm_up()
-                except Exception:
-                    loaded.close()
-                    raise
-            model = loaded
+                stack.pop_all()
+            served = ServedVersion(number, path, model)
             self._failures.pop(number, None)
         except Exception as error:  # TensorFlow raises errors of many types
             reason = str(error).replace(path, str(number))
             before = self._failures.get(number)
             pause = min(2 * before.pause, LONGEST_PAUSE) if before else settings.reload_seconds
             self._failures[number] = _Failure(reason, pause, time.monotonic() + pause)
-            logger.warning("version %d of %s cannot be loaded: %s", number, self._name, reason)
+            logger.warning("version %d of %s cannot be loaded: %s", number, self.name, reason)
         finally:
             self._loading = None
-        self._observe(number, time.monotonic() - start, model is not None)
-        return model
+        self._metrics.observe_load(self.name, number, time.monotonic() - start, served is not None)
+        return served
 
     async def close(self) -> None:
         """Frees the memory, after all requests are answered or cancelled."""
         if self.current:
             await self.current.close()
         await asyncio.gather(*self._closing)
-        self._loader.shutdown(wait=False, cancel_futures=True)
+        self._batcher.close()
+        logger.info("stopped serving %s", self.name)
