@@ -1,6 +1,7 @@
 """Search and teacher forcing of a batch with a model, in or out of a graph; ids to text.
 
-`Translator` and the exported model share these functions.
+Here the step function of a model (`make_ensemble_step`) is given to a search of `beam_search` or
+`sampling`. `Translator` and the exported model (`export.signatures`) share these functions.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ from tf_transformer.decoding.beam_search import (
 )
 from tf_transformer.decoding.ensemble import (
     Model,
-    average_logits,
-    make_decode_step,
+    average_probabilities,
+    make_ensemble_step,
     members,
     single_model,
 )
@@ -168,7 +169,7 @@ def _search_problem(
         max_lengths = tf.maximum(max_lengths, _count(prefix) + 1)
         longest = tf.maximum(longest, tf.shape(prefix)[1] + 1)
     fixed_length = longest if for_xla else None
-    step, state = make_decode_step(model, inp, beam_size, fixed_length)
+    step, state = make_ensemble_step(model, inp, beam_size, fixed_length)
     options = decode.length_penalty, prefix, processors, fixed_length
     return SearchProblem(step, state, max_lengths, *options)
 
@@ -228,7 +229,8 @@ def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor
 
 def target_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """The logits of `teacher_forcing`, also of an `Ensemble`: `[B, T, V]`."""
-    return average_logits([teacher_forcing(each, inp, tar_real)[0] for each in members(model)])
+    logits = [teacher_forcing(each, inp, tar_real)[0] for each in members(model)]
+    return average_probabilities(logits)
 
 
 def target_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:

@@ -1,5 +1,8 @@
 """Single-step decoding with a KV cache.
 
+`make_decode_step` makes the step function of a model, which a search calls for each token. What it
+takes and returns is described in `decoding.beam_search`.
+
 Without a cache, step t computes the decoder for all t tokens again, although the keys and values of
 the first t - 1 have not changed: the look-ahead mask hides every later token from them. The cache
 keeps the keys and values of each decoder layer, so a step computes one token per hypothesis.
@@ -25,7 +28,7 @@ is brought into the new order, and the key and value of the new token are append
 The layer is that of the full pass (`DecoderLayer.attend`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), P tokens so far, S source, H heads,
-D d_model, V vocabulary; `depth` is that of a head's keys, or of its values.
+D d_model, V vocabulary; `depth` is the size of a head's keys, or of its values.
 """
 
 from typing import NamedTuple
@@ -51,7 +54,7 @@ class DecodeState(NamedTuple):
 def make_decode_step(
     model: Transformer, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, DecodeState]:
-    """Encodes the sources and makes the step function that `decoding.beam_search` calls.
+    """Encodes the sources and makes the step function, as `decoding.beam_search` describes it.
 
     Invariant 4: its logits equal those of the full pass.
 

@@ -1,7 +1,8 @@
 """Sampling: outputs drawn from the model's distribution, token by token; over a step function.
 
-At each step the next token is drawn from p(token | tokens before), which three settings change in
-this order:
+The loop is `beam_search.search_loop`, and `inference.sample_translations` gives it a model. At each
+step the next token is drawn from p(token | tokens before), which three settings change in this
+order:
 
 - temperature T: p is softmax(log p / T);
 - top-k: the k most probable tokens are kept (Fan et al. 2018);

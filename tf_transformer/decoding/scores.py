@@ -1,6 +1,7 @@
 """Scores of hypotheses: the length penalty, and the score that stands for "impossible".
 
-This module does not import TensorFlow: its functions take numbers, arrays and tensors.
+The searches compute with these, and so do those who read their results. This module does not
+import TensorFlow: its functions take numbers, arrays and tensors.
 """
 
 from typing import Any
