@@ -55,11 +55,11 @@ def search_translations(
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
       generation: a `GenerationConfig`.
-      length_penalty: float32 `[B]`, for each sentence instead of that of `decode`.
+      length_penalty: float32 `[B]`, for each sentence instead of `decode.length_penalty`.
       max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
-        which can only be shorter than those of `decode`; 0 for no own limit.
-      for_xla: whether XLA compiles the graph: then all shapes follow from that of the batch. The
-        result is the same, with more padding.
+        which can only be shorter than `decode` allows; 0 for no own limit.
+      for_xla: whether XLA compiles the graph: then all shapes follow from the shape of the batch.
+        The result is the same, with more padding.
       **values: as for `make_processors`.
     Returns: a `SearchResult`.
     """
@@ -197,7 +197,7 @@ def teacher_forcing(
       model: a built `Transformer`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       tar_real: target ids `[B, T]`, in the same form.
-    Returns: logits `[B, T, V]`, attention weights by name. Logits t are those of target token t.
+    Returns: logits `[B, T, V]`, attention weights by name. Logits t predict target token t.
     """
     start = tf.fill([tf.shape(tar_real)[0], 1], START)
     tar_inp = tf.concat([start, tar_real[:, :-1]], axis=1)  # (B, T)

@@ -25,7 +25,7 @@ is brought into the new order, and the key and value of the new token are append
       v
     x (B * K, 1, D) -> logits (B, K, V)
 
-The layer is that of the full pass (`DecoderLayer.attend`).
+The layer is the one of the full pass (`DecoderLayer.attend`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), P tokens so far, S source, H heads,
 D d_model, V vocabulary; `depth` is the size of a head's keys, or of its values.
@@ -56,7 +56,7 @@ def make_decode_step(
 ) -> tuple[StepFunction, DecodeState]:
     """Encodes the sources and makes the step function, as `decoding.beam_search` describes it.
 
-    Invariant 4: its logits equal those of the full pass.
+    Invariant 4: its logits equal the logits of the full pass.
 
     Args:
       model: a built `Transformer`.

@@ -60,7 +60,7 @@ class Hypothesis(NamedTuple):
     line: int  # number of its source, from 1
     score: float
     text: str
-    columns: str = ""  # those of --print_length and --print_alignment, each after a tab
+    columns: str = ""  # of --print_length and --print_alignment, each after a tab
 
     def __str__(self) -> str:
         return f"{self.line}\t{self.score:.4f}\t{self.text}{self.columns}"

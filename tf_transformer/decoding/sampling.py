@@ -49,8 +49,7 @@ def sample(
       n_best: n, samples of each sentence.
       temperature, top_k, top_p: as in `SamplingConfig`, or tensors `[B]`.
     Returns: a `SearchResult` in the order of drawing, in which an output can occur several times.
-      The scores are those of a search: of the model's distribution, at temperature 1 with all
-      tokens.
+      The scores are of the model's distribution, at temperature 1 with all tokens, as in a search.
     """
     max_lengths = tf.maximum(problem.max_lengths, 1)
     uniform_numbers = _uniform_numbers(seeds, max_lengths, n_best)  # (B * n, L)

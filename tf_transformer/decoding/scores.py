@@ -10,7 +10,7 @@ NEGATIVE_INFINITY = -1e9  # the log-probability of what cannot be; finite, so th
 
 
 def is_possible(score: Any) -> Any:
-    """Whether a log-probability or score is that of a real hypothesis."""
+    """Whether a log-probability or score belongs to a real hypothesis."""
     return score > NEGATIVE_INFINITY / 2
 
 
