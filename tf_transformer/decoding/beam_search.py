@@ -307,16 +307,14 @@ def extend_beam(
     done |= _is_last_token(problem, beam)
     if beam_size == 1:
         done |= is_possible(finished_scores[:, 0])
-    return BeamState(
+    return beam._replace(
         t=beam.t + 1,
-        rows=beam.rows,
         alive_ids=alive_ids,
         alive_log_probs=alive_log_probs,
         beam_indices=beam_indices,
         finished_ids=finished_ids,
         finished_scores=finished_scores,
         done=done,
-        state=beam.state,
     )
 
 
