@@ -75,13 +75,14 @@ class SearchProblem(NamedTuple):
 
     def repeat(self, number: int) -> "SearchProblem":
         """The problem with each sentence `number` times in a row."""
-        step, *options, processors, fixed_length = self.as_tensors()
-        options = tf.nest.map_structure(lambda x: tf.repeat(x, number, axis=0), options)
 
         def of_sentences(processor: LogitsProcessor) -> LogitsProcessor:
             return lambda log_probs, ids, t, rows: processor(log_probs, ids, t, rows // number)
 
-        return SearchProblem(step, *options, [*map(of_sentences, processors)], fixed_length)
+        problem = self.as_tensors()
+        options = {x: getattr(problem, x) for x in ("state", "max_lengths", "alpha", "prefix")}
+        options = tf.nest.map_structure(lambda x: tf.repeat(x, number, axis=0), options)
+        return problem._replace(processors=[*map(of_sentences, self.processors)], **options)
 
 
 class SearchResult(NamedTuple):
@@ -219,8 +220,9 @@ def next_log_probs(problem: SearchProblem, log_probs: tf.Tensor, beam: BeamState
       problem, log_probs, beam: as for `search_loop`.
     Returns: float32 `[B, K, V]`, `NEGATIVE_INFINITY` or less for the excluded tokens.
     """
-    position = tf.minimum(beam.t, tf.shape(problem.prefix)[1] - 1)
-    forced = tf.gather(problem.prefix[:, position], beam.rows)  # (B), PAD: none
+    prefix = tf.convert_to_tensor(problem.prefix)  # (all, P + 1)
+    position = tf.minimum(beam.t, tf.shape(prefix)[1] - 1)
+    forced = tf.gather(prefix[:, position], beam.rows)  # (B), PAD: none
     only = tf.where(_is_last_token(problem, beam), tf.constant(END, tf.int64), forced)
     is_free = (only == PAD)[:, tf.newaxis]  # (B, 1)
     processed = log_probs
