@@ -6,7 +6,7 @@ import tensorflow as tf
 from tiny_model import make_model, sentences
 
 from tf_transformer.config import DecodeConfig
-from tf_transformer.decoding.ensemble import Ensemble, average_logits
+from tf_transformer.decoding.ensemble import Ensemble, average_probabilities
 from tf_transformer.decoding.inference import (
     alternative_translations,
     sample_translations,
@@ -91,11 +91,11 @@ def test_beam_and_sample_scores_are_those_of_the_mean(models):
 
 
 def test_the_mean_is_that_of_the_probabilities_by_hand(models):
-    logits = average_logits([tf.math.log([0.9, 0.1]), tf.math.log([0.2, 0.8]) + 7])
+    logits = average_probabilities([tf.math.log([0.9, 0.1]), tf.math.log([0.2, 0.8]) + 7])
     np.testing.assert_allclose(tf.exp(logits), [0.55, 0.45], rtol=1e-5)
-    logits = average_logits([tf.constant([0.0, -1000.0]), tf.constant([0.0, -1000.0])])
+    logits = average_probabilities([tf.constant([0.0, -1000.0]), tf.constant([0.0, -1000.0])])
     np.testing.assert_allclose(logits, [0.0, -1000.0])
-    assert average_logits([logits]) is logits
+    assert average_probabilities([logits]) is logits
     p = tf.nn.softmax(target_logits(Ensemble(models), INP[:1], INP[:1])[0])
     inp = INP[0].numpy()
     np.testing.assert_allclose(p, mean_probabilities(models, inp, inp), atol=1e-6)

@@ -23,7 +23,6 @@ from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import (
     N_BEST_FLAG,
     SKIP_FLAG,
-    check_single,
     load_translator,
     print_flags,
     progress_bar,
@@ -65,7 +64,7 @@ def score(values: flags.FlagValues) -> None:
     data = load_config(first_model_dir(values.model_dir)).data
     tag_warnings = TagWarnings(translator.tags, data.tag)
     if values.print_alignment:
-        check_single(translator)
+        translator.align([])  # refuses an ensemble
 
     def format_window(
         window: list[WeightedPair], first_line: int, progress: Progress

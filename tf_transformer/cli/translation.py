@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,8 +51,6 @@ from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Progress, Translator
-
-logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Line = tuple[str, str]  # with the beginning of its translation, "" for none
@@ -106,13 +104,6 @@ def load_translator(
     if tag := values[tag_name].value if tag_name in values else None:
         check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_name)
     return translator
-
-
-def check_single(translator: Translator) -> None:
-    """Raises: UserError for an ensemble, which has no alignments."""
-    from tf_transformer.decoding.ensemble import single_model
-
-    single_model(translator.model)
 
 
 @contextlib.contextmanager
@@ -196,12 +187,10 @@ def translate(values: flags.FlagValues) -> None:
     if interactive:
         _translate_interactively(values, translator)
         return
-    truncated: list[int] = []  # the line of each of these translations
 
     def format_window(window: list[Line], first_line: int, progress: Progress) -> Iterator[str]:
         results = translator(window, first_line, progress)
         for number, ((line, _), hypotheses) in enumerate(zip(window, results), first_line):
-            truncated.extend(number for each in hypotheses if each.truncated)
             for each in hypotheses:
                 if not values.pairs:
                     yield _format(values, each, str(number))
@@ -214,7 +203,7 @@ def translate(values: flags.FlagValues) -> None:
     else:
         windows = ([(line, "") for line in window] for window in read_windows(values.input))
     write_results(values, windows, format_window)
-    warn_of_truncated(truncated, translator.extra_decode_length)
+    translator.warn_of_truncated()
 
 
 def print_flags() -> list[Flag]:
@@ -229,12 +218,11 @@ def print_flags() -> list[Flag]:
 
 def _format(values: flags.FlagValues, translation: Translation, line: str = "") -> str:
     """A line of output. In columns, a blank replaces a tab of the translation."""
-    text, score = translation
-    columns = [text]
+    text, score = translation[0], f"{translation[1]:.4f}"
     if values.n_best > 1:
-        columns = [*([line] if line else []), f"{score:.4f}", text]
-    if values.print_scores and values.n_best == 1:
-        columns.append(f"{score:.4f}")
+        columns = [line, score, text] if line else [score, text]
+    else:
+        columns = [text, score] if values.print_scores else [text]
     if values.print_length:
         columns.append(format_length(translation.length, translation.truncated))
     if values.print_alignment:
@@ -267,7 +255,6 @@ class LineTranslator:
     Raises: UserError.
 
     Attributes:
-      extra_decode_length: of the search.
       training_tags: the tags that sources of the training text begin with.
     """
 
@@ -279,24 +266,28 @@ class LineTranslator:
         else:
             translator = load_translator(values, model_dir, values.checkpoint)
             if values.print_alignment:
-                check_single(translator)
+                translator.align([])  # refuses an ensemble
             config = model_folder.load_config(first_model_dir(model_dir))
             data = {**vars(config.data), "bleu_tokenizer": config.train.bleu_tokenizer}
-        self.extra_decode_length = translator.decode.extra_decode_length
-        tags = data.get("tag", "")
-        self.training_tags = set(tags.split(","))
         self._values, self._translator = values, translator
-        self._languages = data["source"], data["target"]
+        self._languages, tags = (data["source"], data["target"]), data.get("tag", "")
+        self.training_tags = set(tags.split(","))
         self._tag_warnings = TagWarnings(translator.tags, tags)
-        self._skip_long = values.skip_long_lines or values.pairs
-        self._number = values.n_best  # translations of each line, or candidates
+        self._truncated: list[int] = []  # the line of each of these translations
+        number = values.n_best  # translations of each line, or candidates
         if values.mbr:
             from tf_transformer.evaluation.metrics import sentence_scorer
 
             candidates = values.mbr_samples if values.sampling else translator.decode.beam_size
-            self._number = max(values.n_best, candidates)
+            number = max(number, candidates)
             tokenizer = values.bleu_tokenizer or data.get("bleu_tokenizer", "auto")
             self._utility_of = sentence_scorer(values.mbr, data["target"], tokenizer)
+        options = {"number": number, "skip_long": values.skip_long_lines or values.pairs}
+        if values.sampling:
+            sampling = SamplingConfig(**given(values, (SamplingConfig,)))
+            options |= {"sampling": sampling, "seed": values.seed}
+        search = translator.sample if values.sampling else translator.n_best
+        self._search = functools.partial(search, **options)
 
     def __call__(
         self, lines: Sequence[Line], first_line: int = 1, progress: Progress | None = None
@@ -304,47 +295,33 @@ class LineTranslator:
         """Translates lines.
 
         Args:
-          lines: the lines.
+          lines: the lines, at least one.
           first_line: the number of the first one.
           progress: a function that shows progress.
         Returns: the translations of each line.
         """
-        values, translator = self._values, self._translator
-        texts, prefixes = [text for text, _ in lines], [prefix for _, prefix in lines]
-        numbers = list(range(first_line, first_line + len(lines)))
+        values, split = self._values, None
+        texts, prefixes = map(list, zip(*lines))
+        numbers: Sequence[int] = range(first_line, first_line + len(lines))
+        prefix_option = {"target_prefixes": prefixes} if values.target_prefix else {}
         if values.split_sentences:
-            return self._translate_sentences(texts, numbers, progress)
-        texts = self._tagged(texts, numbers)
-        others = progress, numbers, self._skip_long
-        if values.sampling:
-            sampling = SamplingConfig(**given(values, (SamplingConfig,)))
-            drawn = self._number, sampling, values.seed
-            results = translator.sample(texts, *drawn, *others, prefixes)
-        elif values.target_prefix:
-            results = translator.n_best(texts, self._number, *others, prefixes)
-        else:
-            results = translator.n_best(texts, self._number, *others)
+            split = SplitLines(texts, *self._languages, self._translator.tags)
+            texts, numbers = split.sentences, [numbers[index] for index in split.line_indices]
+        texts = [add_tag(values.tag, text) for text in texts]
+        self._tag_warnings.check(texts, numbers)
+        results = self._search(texts, progress=progress, line_numbers=numbers, **prefix_option)
+        if split:
+            results = [[line] for line in split.join([best for (best,) in results])]
         if values.mbr:
             results = [self._rank(candidates) for candidates in results]
         if values.print_alignment:
-            self._align(texts, results)
+            flat = [(text, each) for text, best in zip(texts, results) for each in best]
+            alignments = self._translator.align([(text, each[0]) for text, each in flat])
+            for (_, each), alignment in zip(flat, alignments):
+                each.alignment = alignment
+        for number, best in enumerate(results, first_line):
+            self._truncated += [number for each in best if each.truncated]
         return results
-
-    def _tagged(self, texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
-        """Texts with the tag of --tag; `numbers` are those of their lines, for warnings."""
-        tagged = [add_tag(self._values.tag, text) for text in texts]
-        self._tag_warnings.check(tagged, numbers)
-        return tagged
-
-    def _translate_sentences(
-        self, lines: Sequence[str], numbers: Sequence[int], progress: Progress | None
-    ) -> list[Hypotheses]:
-        """The translation of each line, of --split_sentences."""
-        split = SplitLines(lines, *self._languages, self._translator.tags)
-        numbers = [numbers[index] for index in split.line_indices]
-        sentences = self._tagged(split.sentences, numbers)
-        results = self._translator.n_best(sentences, 1, progress, numbers, self._skip_long)
-        return [[line] for line in split.join([best for (best,) in results])]
 
     def _rank(self, candidates: Hypotheses) -> Hypotheses:
         """The best candidates of a line by --mbr, with their utilities as scores.
@@ -359,12 +336,10 @@ class LineTranslator:
             for pair in ranked[: self._values.n_best]
         ] or candidates
 
-    def _align(self, texts: Sequence[str], results: Sequence[Hypotheses]) -> None:
-        """Gives the translations their alignments, of --print_alignment."""
-        flat = [(text, each) for text, best in zip(texts, results) for each in best]
-        alignments = self._translator.align([(text, each[0]) for text, each in flat])
-        for (_, each), alignment in zip(flat, alignments):
-            each.alignment = alignment
+    def warn_of_truncated(self) -> None:
+        """Warns of translations that have reached the longest output, once."""
+        warn_of_truncated(self._truncated, self._translator.decode.extra_decode_length)
+        self._truncated.clear()
 
 
 def _translate_interactively(values: flags.FlagValues, translator: LineTranslator) -> None:
@@ -378,8 +353,7 @@ def _translate_interactively(values: flags.FlagValues, translator: LineTranslato
         try:
             (translations,) = translator([(line, "")])
             print(*(_format(values, each) for each in translations), sep="\n")
-            truncated = [1 for each in translations if each.truncated]
-            warn_of_truncated(truncated, translator.extra_decode_length)
+            translator.warn_of_truncated()
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
 

@@ -1,11 +1,12 @@
 """Ensembles: several models that decode together.
 
-At each step, the probability of the next token is the mean of those of the n models,
+At each step, the probability of the next token is the mean of the probabilities of the n models,
 
     p(y_t | y_<t, x) = 1/n sum_i p_i(y_t | y_<t, x),
 
-computed as log p = logsumexp_i(log p_i) - log n. The search sees one step function, whose state is
-a tuple of the states of all models: each has its own KV cache and encoder output.
+computed as log p = logsumexp_i(log p_i) - log n. `make_ensemble_step` makes one step function for
+`decoding.beam_search` of the step functions of the models (`decoding.kv_cache`). Its state is a
+tuple of their states: each has its own KV cache and encoder output.
 
 Shapes: B sentences, K hypotheses a sentence, T target, V vocabulary.
 """
@@ -20,8 +21,8 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding import kv_cache
 from tf_transformer.decoding.beam_search import StepFunction
+from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
 
@@ -51,10 +52,10 @@ def single_model(model: Model) -> Transformer:
     return model
 
 
-def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Logits `[..., V]` of the mean of the probabilities, from those of each model.
+def average_probabilities(logits: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Logits `[..., V]` of the mean of the models' probabilities, from the logits of each model.
 
-    Those of one model are unchanged. Of several, they are log-probabilities, float32.
+    Those of one model are unchanged. Of several, the result is log-probabilities, float32.
     """
     if len(logits) == 1:
         return logits[0]
@@ -62,19 +63,22 @@ def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.reduce_logsumexp(tf.stack(log_probs), axis=0) - math.log(len(logits))
 
 
-def make_decode_step(
+def make_ensemble_step(
     model: Model, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, Any]:
-    """As `kv_cache.make_decode_step`; the state has a `DecodeState` for each model."""
-    make = kv_cache.make_decode_step
-    steps, states = zip(*(make(each, inp, beam_size, fixed_length) for each in members(model)))
+    """As `make_decode_step`; a `Transformer` counts as an ensemble of one.
+
+    The state has a `DecodeState` for each model.
+    """
+    arguments = inp, beam_size, fixed_length
+    steps, states = zip(*(make_decode_step(each, *arguments) for each in members(model)))
 
     def step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: Any
     ) -> tuple[tf.Tensor, Any]:
         results = (each(ids, position, beam_indices, part) for each, part in zip(steps, state))
         logits, new_states = zip(*results)
-        return average_logits(logits), new_states
+        return average_probabilities(logits), new_states
 
     return step, states
 

@@ -1,6 +1,7 @@
 """Search and teacher forcing of a batch with a model, in or out of a graph; ids to text.
 
-`Translator` and the exported model share these functions.
+Here the step function of a model (`make_ensemble_step`) is given to a search of `beam_search` or
+`sampling`. `Translator` and the exported model (`export.signatures`) share these functions.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ from tf_transformer.decoding.beam_search import (
 )
 from tf_transformer.decoding.ensemble import (
     Model,
-    average_logits,
-    make_decode_step,
+    average_probabilities,
+    make_ensemble_step,
     members,
     single_model,
 )
@@ -54,11 +55,11 @@ def search_translations(
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
       generation: a `GenerationConfig`.
-      length_penalty: float32 `[B]`, for each sentence instead of that of `decode`.
+      length_penalty: float32 `[B]`, for each sentence instead of `decode.length_penalty`.
       max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
-        which can only be shorter than those of `decode`; 0 for no own limit.
-      for_xla: whether XLA compiles the graph: then all shapes follow from that of the batch. The
-        result is the same, with more padding.
+        which can only be shorter than `decode` allows; 0 for no own limit.
+      for_xla: whether XLA compiles the graph: then all shapes follow from the shape of the batch.
+        The result is the same, with more padding.
       **values: as for `make_processors`.
     Returns: a `SearchResult`.
     """
@@ -168,7 +169,7 @@ def _search_problem(
         max_lengths = tf.maximum(max_lengths, _count(prefix) + 1)
         longest = tf.maximum(longest, tf.shape(prefix)[1] + 1)
     fixed_length = longest if for_xla else None
-    step, state = make_decode_step(model, inp, beam_size, fixed_length)
+    step, state = make_ensemble_step(model, inp, beam_size, fixed_length)
     options = decode.length_penalty, prefix, processors, fixed_length
     return SearchProblem(step, state, max_lengths, *options)
 
@@ -196,7 +197,7 @@ def teacher_forcing(
       model: a built `Transformer`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       tar_real: target ids `[B, T]`, in the same form.
-    Returns: logits `[B, T, V]`, attention weights by name. Logits t are those of target token t.
+    Returns: logits `[B, T, V]`, attention weights by name. Logits t predict target token t.
     """
     start = tf.fill([tf.shape(tar_real)[0], 1], START)
     tar_inp = tf.concat([start, tar_real[:, :-1]], axis=1)  # (B, T)
@@ -228,7 +229,8 @@ def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor
 
 def target_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """The logits of `teacher_forcing`, also of an `Ensemble`: `[B, T, V]`."""
-    return average_logits([teacher_forcing(each, inp, tar_real)[0] for each in members(model)])
+    logits = [teacher_forcing(each, inp, tar_real)[0] for each in members(model)]
+    return average_probabilities(logits)
 
 
 def target_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:

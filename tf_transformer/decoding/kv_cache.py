@@ -1,5 +1,8 @@
 """Single-step decoding with a KV cache.
 
+`make_decode_step` makes the step function of a model, which a search calls for each token. What it
+takes and returns is described in `decoding.beam_search`.
+
 Without a cache, step t computes the decoder for all t tokens again, although the keys and values of
 the first t - 1 have not changed: the look-ahead mask hides every later token from them. The cache
 keeps the keys and values of each decoder layer, so a step computes one token per hypothesis.
@@ -22,10 +25,10 @@ is brought into the new order, and the key and value of the new token are append
       v
     x (B * K, 1, D) -> logits (B, K, V)
 
-The layer is that of the full pass (`DecoderLayer.attend`).
+The layer is the one of the full pass (`DecoderLayer.attend`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), P tokens so far, S source, H heads,
-D d_model, V vocabulary; `depth` is that of a head's keys, or of its values.
+D d_model, V vocabulary; `depth` is the size of a head's keys, or of its values.
 """
 
 from typing import NamedTuple
@@ -51,9 +54,9 @@ class DecodeState(NamedTuple):
 def make_decode_step(
     model: Transformer, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, DecodeState]:
-    """Encodes the sources and makes the step function that `decoding.beam_search` calls.
+    """Encodes the sources and makes the step function, as `decoding.beam_search` describes it.
 
-    Invariant 4: its logits equal those of the full pass.
+    Invariant 4: its logits equal the logits of the full pass.
 
     Args:
       model: a built `Transformer`.
@@ -74,44 +77,40 @@ def make_decode_step(
         length = 0 if fixed_length is None else fixed_length
         return tf.zeros((tf.shape(inp)[0], beam_size, heads, length, depth), model.compute_dtype)
 
-    target = [
-        (empty(mha.num_heads, mha.depth), empty(mha.num_heads, mha.value_depth))
-        for mha in (layer.mha1 for layer in decoder.dec_layers)
-    ]
+    layers = [layer.mha1 for layer in decoder.dec_layers]
+    target = [(empty(x.num_heads, x.depth), empty(x.num_heads, x.value_depth)) for x in layers]
 
     def step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: DecodeState
     ) -> tuple[tf.Tensor, DecodeState]:
-        sentences = tf.shape(ids)[0]  # B
-        length, look_ahead_mask = position, None  # of the cache
+        length, look_ahead_mask = position + 1, None  # P with the new token
         if fixed_length is not None:  # hides the room for later tokens
             length = fixed_length
             look_ahead_mask = tf.cast(tf.range(fixed_length) > position, tf.float32)
 
-        def append(cache: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-            """Cache `[B, K, H, P, depth]`, new `[B * K, H, 1, depth]` -> `[B * K, H, P, depth]`."""
-            *_, heads, _, depth = new.shape
+        def append(cache: tf.Tensor, new: tf.Tensor) -> KeysValues:
+            """The cache in the order of the beam, with the new token `[B * K, H, 1, depth]`.
+
+            Returns: it as `[B, K, H, P, depth]`, and as `[B * K, H, P, depth]`.
+            """
+            _, heads, _, depth = new.shape
             if beam_size > 1:
                 cache = tf.gather(cache, beam_indices, batch_dims=1)
-            cache = tf.reshape(cache, (sentences * beam_size, heads, length, depth))
+            new = tf.reshape(new, (-1, beam_size, heads, 1, depth))
             if fixed_length is not None:
-                return keras.ops.slice_update(cache, (0, 0, position, 0), new)
-            return tf.concat([cache, new], axis=2)
-
-        def by_hypothesis(x: tf.Tensor) -> tf.Tensor:
-            """`[B * K, H, P, depth]` -> `[B, K, H, P, depth]`."""
-            _, heads, _, depth = x.shape
-            new_length = position + 1 if fixed_length is None else fixed_length
-            return tf.reshape(x, (sentences, beam_size, heads, new_length, depth))
+                cache = keras.ops.slice_update(cache, (0, 0, 0, position, 0), new)
+            else:
+                cache = tf.concat([cache, new], axis=3)
+            return cache, tf.reshape(cache, (-1, heads, length, depth))
 
         x = decoder.embedding(tf.reshape(ids, [-1, 1]))  # (B * K, 1, D), times sqrt(d_model)
         x = decoder.pos_encoding(x, position)
         target = []
         for layer, cache, source in zip(decoder.dec_layers, state.target, state.source):
-            keys, values = map(append, cache, layer.keys_values(x))
+            cache, keys_values = zip(*map(append, cache, layer.keys_values(x)))
             masks = look_ahead_mask, state.padding_mask
-            x, _, _ = layer.attend(x, (keys, values), source, False, *masks)  # (B * K, 1, D)
-            target.append((by_hypothesis(keys), by_hypothesis(values)))
+            x, _, _ = layer.attend(x, keys_values, source, False, *masks)  # (B * K, 1, D)
+            target.append(cache)
         if decoder.layernorm:
             x = decoder.layernorm(x)
         logits = tf.reshape(project(x, *weights), [-1, beam_size, model.target_vocab_size])

@@ -1,6 +1,7 @@
 """Logits processors: functions that change the log-probabilities of the next token.
 
-Each takes
+`make_processors` makes them from the settings, and `beam_search.next_log_probs` applies them at
+each step of a search. Each takes
 
 - log_probs: float32 `[B, K, V]`, log p(next token) of each hypothesis;
 - ids: int64 `[B, K, L + 1]`, the start token, the tokens so far, and padding;

@@ -1,8 +1,11 @@
 """Choosing among given translations of a source, by minimum Bayes risk or by further models.
 
+It comes after the search: `translate --mbr` gives it the translations of `Translator`, and
+`rescore` a list that `translate` wrote.
+
 **Minimum Bayes risk decoding** (Eikema and Aziz 2020) chooses the most representative one of N
-candidates h_1, ..., h_N: that whose mean utility, with each of the others as its reference, is the
-highest:
+candidates h_1, ..., h_N: the one whose mean utility, with each of the others as its reference, is
+the highest:
 
     argmax_i  1 / (N - 1)  sum_{j != i} u(h_i, h_j).
 
@@ -57,7 +60,7 @@ class Hypothesis(NamedTuple):
     line: int  # number of its source, from 1
     score: float
     text: str
-    columns: str = ""  # those of --print_length and --print_alignment, each after a tab
+    columns: str = ""  # of --print_length and --print_alignment, each after a tab
 
     def __str__(self) -> str:
         return f"{self.line}\t{self.score:.4f}\t{self.text}{self.columns}"

@@ -1,7 +1,8 @@
 """Sampling: outputs drawn from the model's distribution, token by token; over a step function.
 
-At each step the next token is drawn from p(token | tokens before), which three settings change in
-this order:
+The loop is `beam_search.search_loop`, and `inference.sample_translations` gives it a model. At each
+step the next token is drawn from p(token | tokens before), which three settings change in this
+order:
 
 - temperature T: p is softmax(log p / T);
 - top-k: the k most probable tokens are kept (Fan et al. 2018);
@@ -20,7 +21,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import Beam, SearchProblem, SearchResult, follow
+from tf_transformer.decoding.beam_search import (
+    BeamState,
+    SearchProblem,
+    SearchResult,
+    append_tokens,
+    next_log_probs,
+    search_loop,
+)
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 
 
@@ -41,34 +49,30 @@ def sample(
       n_best: n, samples of each sentence.
       temperature, top_k, top_p: as in `SamplingConfig`, or tensors `[B]`.
     Returns: a `SearchResult` in the order of drawing, in which an output can occur several times.
-      The scores are those of a search: of the model's distribution, at temperature 1 with all
-      tokens.
+      The scores are of the model's distribution, at temperature 1 with all tokens, as in a search.
     """
     max_lengths = tf.maximum(problem.max_lengths, 1)
+    uniform_numbers = _uniform_numbers(seeds, max_lengths, n_best)  # (B * n, L)
 
     def of_samples(option: Any, dtype: tf.DType) -> tf.Tensor:
         option = tf.broadcast_to(tf.cast(option, dtype), tf.shape(max_lengths))
         return tf.repeat(option, n_best)  # (B * n)
 
-    settings = (
-        _uniform_numbers(seeds, max_lengths, n_best),  # (B * n, L)
-        of_samples(temperature, tf.float32),
-        of_samples(top_k, tf.int64),
-        of_samples(top_p, tf.float32),
-    )
+    temperatures = of_samples(temperature, tf.float32)
+    top_ks, top_ps = of_samples(top_k, tf.int64), of_samples(top_p, tf.float32)
 
-    def draw(
-        model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        numbers, temperature, top_k, top_p = beam.settings
-        scaled = log_probs[:, 0] / temperature[:, tf.newaxis]  # (B * n, V)
-        kept = scaled >= _smallest_kept(scaled, top_k, top_p)
+    def extend(problem: SearchProblem, log_probs: tf.Tensor, beam: BeamState) -> BeamState:
+        options = uniform_numbers[:, beam.t], temperatures, top_ks, top_ps
+        number, temperature, top_k, top_p = (tf.gather(each, beam.rows) for each in options)
+        scaled = next_log_probs(problem, log_probs, beam)[:, 0] / temperature[:, tf.newaxis]
+        kept = scaled >= _smallest_kept(scaled, top_k, top_p)  # (B * n, V)
         p = tf.nn.softmax(tf.where(kept, scaled, NEGATIVE_INFINITY))  # (B * n, V)
         cumulative = tf.cumsum(p, axis=-1)
-        above = cumulative > numbers[:, beam.t, tf.newaxis] * cumulative[:, -1:]
-        return model_log_probs, tf.argmax(above & (p > 0), axis=-1)[:, tf.newaxis]
+        above = cumulative > number[:, tf.newaxis] * cumulative[:, -1:]
+        tokens = tf.argmax(above & (p > 0), axis=-1)[:, tf.newaxis]  # (B * n, 1)
+        return append_tokens(problem, log_probs, beam, tokens)
 
-    ids, *others = follow(problem.repeat(n_best), draw, settings)  # (B * n, 1, ...)
+    ids, *others = search_loop(problem.repeat(n_best), extend)  # (B * n, 1, ...)
     ids = tf.reshape(ids, [-1, n_best, tf.shape(ids)[2]])  # (B, n, L)
     return SearchResult(ids, *(tf.reshape(x, [-1, n_best]) for x in others))
 

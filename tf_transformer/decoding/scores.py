@@ -1,6 +1,7 @@
 """Scores of hypotheses: the length penalty, and the score that stands for "impossible".
 
-This module does not import TensorFlow: its functions take numbers, arrays and tensors.
+The searches compute with these, and so do those who read their results. This module does not
+import TensorFlow: its functions take numbers, arrays and tensors.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ NEGATIVE_INFINITY = -1e9  # the log-probability of what cannot be; finite, so th
 
 
 def is_possible(score: Any) -> Any:
-    """Whether a log-probability or score is that of a real hypothesis."""
+    """Whether a log-probability or score belongs to a real hypothesis."""
     return score > NEGATIVE_INFINITY / 2
 
 
