@@ -88,7 +88,7 @@ def export(values: FlagValues) -> None:
             required=True,
         ),
         Flag("output", str, "model folder to write", required=True),
-        *language_flags("that of the model, or en and de"),
+        *language_flags(" (default: that of the model, or en and de)"),
     ],
 )
 def import_model(values: FlagValues) -> None:
