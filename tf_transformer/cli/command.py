@@ -27,7 +27,6 @@ from tf_transformer.presets import PRESETS
 COLUMNS = 100  # of the help
 # The titles of the groups of flags in the help.
 COMMAND_GROUP, SEARCH_GROUP = "Flags", "Translation and parsing"
-GENERAL_GROUP = "Flags of all commands"
 OF_THE_MODEL = "that of the model"  # the default of a setting of a trained model
 SETTINGS = {
     settings.ModelConfig: "Model",
@@ -72,13 +71,10 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {}
 GENERAL = [
-    Flag(name, bool, meaning, False, group=GENERAL_GROUP)
-    for name, meaning in {
-        "verbose": "show debug messages too",
-        "quiet": "show warnings and errors only, and no progress bars",
-        "debug": "show the traceback of every error",
-        "help": "show this help",
-    }.items()
+    Flag("verbose", bool, "show debug messages too", False),
+    Flag("quiet", bool, "show warnings and errors only, and no progress bars", False),
+    Flag("debug", bool, "show the traceback of every error", False),
+    Flag("help", bool, "show this help", False),
 ]
 
 
@@ -140,10 +136,11 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
-def search_flags() -> list[Flag]:
-    """The flags of the search with a trained model."""
+def search_flags(*others: type[settings.Settings]) -> list[Flag]:
+    """The flags of the search with a trained model, and of other dataclasses for it."""
     fields = dataclasses.fields(settings.DecodeConfig)
-    return [_setting_flag(field, OF_THE_MODEL, SEARCH_GROUP) for field in fields]
+    made = [_setting_flag(field, OF_THE_MODEL, SEARCH_GROUP) for field in fields]
+    return [*made, *(flag for part in others for flag in settings_flags(part, SEARCH_GROUP))]
 
 
 def setting_flag(name: str, note: str = "") -> Flag:
@@ -214,7 +211,8 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
     Returns: the flag values, or None when --help was given and the help has been printed.
     Raises: UserError, or absl's `flags.Error`.
     """
-    declared = [*COMMANDS[name].flags(), *GENERAL]
+    general = (flag._replace(group="Flags of all commands") for flag in GENERAL)
+    declared = [*COMMANDS[name].flags(), *general]
     values = _define(declared)
     try:
         remaining = values([name, *arguments])[1:]

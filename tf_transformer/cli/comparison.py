@@ -29,21 +29,13 @@ def _flags() -> list[Flag]:
     from tf_transformer.evaluation.metrics import metrics_help
 
     return [
-        Flag(
-            "runs", str,
-            "model folders, or folders that contain some, separated by commas; `compare FOLDER "
-            "FOLDER` does the same", required=True,
-        ),
-        Flag(
-            "split", str,
-            "compare what evaluate wrote for this split, by a paired bootstrap test against the "
-            "first run",
-        ),
+        Flag("runs", str, "model folders, or folders of some, separated by commas", required=True),
+        Flag("split", str, "test what evaluate wrote for this split against the first run"),
         Flag("data", str, "--split: pairs, as for evaluate (default: those of the first run)"),
         Flag("max_pairs", int, "--split: pairs to compare, from the start; 0: all", 0, minimum=0),
         Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
         setting_flag("bleu_tokenizer"),
-    ]  # fmt: skip
+    ]
 
 
 @command(
@@ -146,8 +138,7 @@ class Run(NamedTuple):
         """The time of the updates, without validations and interruptions."""
         seconds, step = 0.0, 0
         for line in self.of_kind("train"):
-            speed = metric(line, "steps_per_second")
-            if speed > 0:
+            if (speed := metric(line, "steps_per_second")) > 0:
                 seconds += (line["step"] - step) / speed
             step = line["step"]
         return seconds / 60
@@ -222,13 +213,9 @@ def result_rows(runs: Sequence[Run]) -> list[Row]:
 
 
 def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
-    """Formats the settings that differ and the results of runs as a table.
+    """Formats the settings that differ and the results of runs as a table, with notes below it.
 
-    Args:
-      runs: of `find_runs`.
-      scores: more rows, such as the scores on a test set.
-    Returns: text of several lines: the runs, the table, what cannot be compared, and the mean and
-      standard deviation of runs that differ only in the seed.
+    `scores` are more rows, such as the scores on a test set.
     """
     rows = [*result_rows(runs), *scores]
     numbers = [str(number) for number in range(1, len(runs) + 1)]
@@ -274,10 +261,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[str]:
-    """The mean of the results, for the complete runs that differ only in the seed.
-
-    After early stopping or `train_minutes`, they differ in the number of updates too.
-    """
+    """The mean of the results, for the complete runs that differ only in the seed."""
     groups: dict[tuple[Config, tuple[bytes, ...]], list[int]] = collections.defaultdict(list)
     for index, run in enumerate(runs):
         if run.state != "unfinished":
@@ -288,7 +272,7 @@ def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[str]:
         names = ", ".join(str(index + 1) for index in indices)
         title = f"mean ± sample standard deviation of runs {names}, which differ in the seed"
         updates = sorted(runs[index].updates for index in indices)
-        if updates[0] < updates[-1]:
+        if updates[0] < updates[-1]:  # as after early stopping or `train_minutes`
             title += f",\nand in the number of updates, from {updates[0]:,} to {updates[-1]:,}"
         lines = [title]
         for row in rows:

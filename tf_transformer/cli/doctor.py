@@ -1,7 +1,5 @@
 """The command doctor: describes the installation and the host, and checks that training works."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import itertools
@@ -12,15 +10,13 @@ import subprocess
 import sys
 import tempfile
 from importlib import import_module, metadata
-from typing import TYPE_CHECKING
+
+from absl import flags
 
 from tf_transformer import __version__, host
 from tf_transformer.cli.command import command
-from tf_transformer.cli.terminal import silent_stderr, has_nvidia_device, set_environment
+from tf_transformer.cli.terminal import has_nvidia_device, set_environment, silent_stderr
 from tf_transformer.errors import UserError
-
-if TYPE_CHECKING:
-    from absl import flags
 
 # Packages that training needs, each after those that it imports.
 MODULES = ("numpy", "sentencepiece", "sacrebleu", "tensorflow", "keras", "tensorflow_text")

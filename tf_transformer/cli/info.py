@@ -53,8 +53,8 @@ def info(values: flags.FlagValues) -> None:
     if config.data.target == TREES:  # several times as long as their sentences
         return
     counted = training_operations(config)
-    text = f"{counted:.1e} operations in the matrix products, with {WMT_LENGTH} sub-words per "
-    _show("training", text + "sentence")
+    products = f"{counted:.1e} operations in the matrix products"
+    _show("training", f"{products}, with {WMT_LENGTH} sub-words per sentence")
     if hours := PAPER_HOURS.get(values.preset):
         estimate = paper_operations(hours)
         _show(
@@ -71,11 +71,9 @@ def _show(title: str, text: str) -> None:
 def _show_model(config: Config) -> None:
     """Prints the layers, the parameters and the recipe."""
     model, data, train = config.model, config.data, config.train
-    vocabularies = f"{model.input_vocab_size:,}"
-    sharing = "one matrix for both embeddings and the softmax"
+    vocabularies, sharing = "", "one matrix for both embeddings and the softmax"
     if not model.shared_embeddings:
-        vocabularies += f" and {model.target_vocab_size:,}"
-        sharing = "separate matrices"
+        vocabularies, sharing = f" and {model.target_vocab_size:,}", "separate matrices"
     dropout = f"dropout {model.dropout_rate}"
     if train.dropout_warmup_steps:
         dropout += f" (rising to it over {train.dropout_warmup_steps:,} updates)"
@@ -85,7 +83,7 @@ def _show_model(config: Config) -> None:
         f"{model.norm}-norm, d_model {model.d_model}, d_ff {model.dff}",
         "heads": f"{model.num_heads} of d_k {model.depth}, d_v {model.value_depth}; "
         f"{model.positional_encoding} positions",
-        "vocabulary": f"{vocabularies} sub-words, {sharing}",
+        "vocabulary": f"{model.input_vocab_size:,}{vocabularies} sub-words, {sharing}",
         "parameters": f"{parameters:,} ({parameters / 1e6:.1f}M)",
         "tokens per step": f"{data.batch_tokens:,} source and {data.batch_tokens:,} target, "
         "padding included",

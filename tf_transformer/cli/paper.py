@@ -22,6 +22,7 @@ from tf_transformer.paper.table3 import (
     run_rows,
 )
 
+SCALE_NAMES = tuple(SCALES)
 RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_dir")
 
 
@@ -30,20 +31,16 @@ RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_
     "print Table 3 of the paper with our parameter counts, or train its rows",
     lambda: [
         Flag("run", bool, "train the rows that have no result yet, one after the other", False),
-        Flag(
-            "scale", tuple(SCALES),
-            "small: for a CPU with two cores; full: the paper's sizes", next(iter(SCALES)),
-        ),
+        Flag("scale", SCALE_NAMES, "small: for two cores; full: the paper's sizes", SCALE_NAMES[0]),
         Flag("rows", str, "rows to train", ",".join(ROWS)),
         Flag("data", str, "sentence pairs, as for train", DataConfig.data),
         *language_flags(),
         Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
         Flag(
-            "model_dir", str,
-            "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)",
+            "model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"
         ),
     ],
-)  # fmt: skip
+)
 def table3(values: flags.FlagValues) -> None:
     """Prints Table 3, or trains its rows."""
     is_for(values, "run", *RUN_FLAGS)
@@ -57,10 +54,9 @@ def table3(values: flags.FlagValues) -> None:
         name: row_config(name, values.scale, values.train_steps, **data)
         for name in values.rows.split(",")
     }
-    first = next(iter(configs))
-    folder = values.model_dir or model_folder.default_model_dir(
-        f"table3-{values.scale}", configs[first].data
-    )
+    first, config = next(iter(configs.items()))
+    name = f"table3-{values.scale}"
+    folder = values.model_dir or model_folder.default_model_dir(name, config.data)
     os.makedirs(folder, exist_ok=True)
     if len(configs) == 1:
         start_tensorflow()
@@ -68,7 +64,7 @@ def table3(values: flags.FlagValues) -> None:
 
         split_cpu()
         log_to_folder(os.path.join(folder, first))
-        complete = run_row(first, configs[first], folder)
+        complete = run_row(first, config, folder)
     else:  # each row in its own process
         given = [f"--{name}={values[name].value}" for name in values if values[name].present]
         program = [sys.executable, "-m", "tf_transformer", "table3", *given]

@@ -52,10 +52,8 @@ def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
         tf.get_logger().setLevel("ERROR")
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
     if has_nvidia_device() and not gpus and not hidden:
-        logger.warning(
-            "this computer has an NVIDIA device, but TensorFlow finds no GPU: `tf-transformer "
-            "doctor` says why"
-        )
+        problem = "this computer has an NVIDIA device, but TensorFlow finds no GPU"
+        logger.warning("%s: `tf-transformer doctor` says why", problem)
 
 
 def set_environment() -> None:
