@@ -22,7 +22,9 @@ MICRO_BATCH_TOKENS = 4096  # of a CPU
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
 
 # The type of a setting -> what its values are.
-_VALUES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_VALUES: dict[Any, str] = {
+    int: "a whole number", float: "a number", str: "text", bool: "true or false",
+}  # fmt: skip
 
 
 def setting(

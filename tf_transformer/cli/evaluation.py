@@ -27,14 +27,8 @@ from tf_transformer.cli.command import (
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
 from tf_transformer.config import TREES, ComputeConfig, DataConfig, DecodeConfig, GenerationConfig
+from tf_transformer.data import readers
 from tf_transformer.data.corpus import digest
-from tf_transformer.data.readers import (
-    absolute_path,
-    corpora_of,
-    corpus_names,
-    open_corpus,
-    split_languages,
-)
 from tf_transformer.data.tags import TagWarnings, add_tag
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.decoding.text_batches import warn_of_truncated
@@ -65,7 +59,7 @@ def _flags() -> list[Flag]:
         setting_flag("bleu_tokenizer"),
         Flag("baseline", str, "file of other translations, or evaluated model, to compare with"),
         *search_flags(GenerationConfig, ComputeConfig),
-    ]  # fmt: skip
+    ]
 
 
 @command(
@@ -181,7 +175,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     if values.tag or texts != own_texts:
         tags = [values.tag or tag_for(data, *languages) for _, *languages in texts]
         tag = ",".join(tags) if any(tags) else ""
-    corpus = open_corpus(name, data.source, data.target, tag, data.hold_out)
+    corpus = readers.open_corpus(name, data.source, data.target, tag, data.hold_out)
     trained = {path for path, *_ in own_texts}
     split = values.split or corpus.default_test(seen=any(path in trained for path, *_ in texts))
     read = iter(corpus.read(split))
@@ -202,8 +196,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
         files = values.references.split(",")
         references = [read_aligned(file, size, "reference") for file in files]
     data = dataclasses.replace(data, source=source, target=target, tag=tag)
-    test = TestSet(split, corpus.describe(split), pairs, size, references, data)
-    return _limited(values, test)
+    return _limited(values, TestSet(split, corpus.describe(split), pairs, size, references, data))
 
 
 def read_published(values: flags.FlagValues, data: DataConfig) -> TestSet:
@@ -245,10 +238,10 @@ def tag_for(data: DataConfig, source: str, target: str) -> str:
 
     The first corpus of the model with these languages has it, or else the first corpus of all.
     """
-    names = data.data.split(",") if "," in data.tag else corpus_names(data.data)
+    names = data.data.split(",") if "," in data.tag else readers.corpus_names(data.data)
     tags = data.tag.split(",") if data.tag else [""] * len(names)
     for name, tag in zip(names, tags):
-        if split_languages(name, data.source, data.target)[1:] == (source, target):
+        if readers.split_languages(name, data.source, data.target)[1:] == (source, target):
             return tag
     return tags[0]
 
@@ -259,7 +252,7 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     texts = _texts(name, data)
     corpora = None if split == "train" else 1  # whose text the split has
     if texts[:corpora] != _texts(data.data, data)[:corpora]:
-        split = f"{_file_name(absolute_path(name))}.{split}"
+        split = f"{_file_name(readers.absolute_path(name))}.{split}"
     folder = os.path.join(model_folder.writable_folder(model_dir), "evaluation")
     return os.path.join(folder, f"{split}.{texts[0][2]}")
 
@@ -297,4 +290,4 @@ def _file_name(text: str) -> str:
 
 def _texts(name: str, data: DataConfig) -> list[tuple[str, str, str]]:
     """Path, source and target of each corpus of a text; `data` has the languages of the model."""
-    return corpora_of(absolute_path(name), data.source, data.target)
+    return readers.corpora_of(readers.absolute_path(name), data.source, data.target)
