@@ -93,7 +93,7 @@ class ModelConfig(Settings):
         "relu", "of the feed-forward networks (Eq. 2); swish: OPUS-MT", choices=("relu", "swish")
     )
     norm: str = setting(
-        "post", "normalization after each sub-layer (Sec. 3.1), or before", choices=("post", "pre")
+        "post", "layer norm after each sub-layer (Sec. 3.1), or before it", choices=("post", "pre")
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
 
@@ -170,7 +170,7 @@ class DataConfig(Settings):
     data_temperature: float = setting(
         1.0, "several corpora: T, where the share of each is its number of pairs ^ (1 / T)", 1
     )
-    tag: str = setting("", "token before each source, such as <2de>; of several corpora: commas")
+    tag: str = setting("", "token before each source, such as <2de>; with commas: of each corpus")
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
     hold_out: str = setting(
