@@ -476,8 +476,8 @@ class Config:
             version = values.pop("format_version", 0)
             if version > FORMAT_VERSION:
                 raise UserError(
-                    f"the folder was written in format {version} by a later version of "
-                    "tf-transformer: install the later version"
+                    "the folder was written by a later version of tf-transformer, in format "
+                    f"{version}: install the later version"
                 )
             if version < 2:
                 values |= {part: old | values[part] for part, old in BEFORE_FORMAT_2.items()}
