@@ -34,36 +34,25 @@ def setting(
     maximum: float = MAX_INTEGER,
     choices: Sequence[str] = (),
 ) -> Any:
-    """Defines a field of a `Settings` class; the command line has a flag for each.
-
-    Args:
-      default: its default value.
-      meaning: the help text of the flag, including the unit.
-      minimum, maximum: the range of numbers.
-      choices: the valid values of a text; none for any.
-    """
+    """Defines a field of a `Settings` class; `meaning`, with the unit, is the help of its flag."""
     limits = {"minimum": minimum, "maximum": maximum, "choices": choices}
     return dataclasses.field(default=default, metadata={"meaning": meaning, **limits})
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The base class of the settings: checks the type and the range of each value.
-
-    Raises: UserError for a value of another type or out of range.
-    """
+    """The base class of the settings. Raises: UserError for a value of another type or range."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             name, value, kind = field.name, getattr(self, field.name), field.type
-            is_number = kind in (int, float)
             types: Any = (int, float) if kind is float else kind
             if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
                 raise UserError(f"{name} is {value!r}: give {_VALUES[kind]}")
             low, high = field.metadata["minimum"], field.metadata["maximum"]
-            if is_number and value < low:
+            if kind in (int, float) and value < low:
                 raise UserError(f"{name} is {value}: give at least {low}")
-            if is_number and not value <= high:  # also NaN
+            if kind in (int, float) and not value <= high:  # also NaN
                 raise UserError(f"{name} is {value}: give at most {high:,}")
             choices = field.metadata["choices"]
             if choices and value not in choices:
@@ -82,10 +71,7 @@ TREES = "trees"
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(Settings):
-    """Sizes of the Transformer, named as in the reference code.
-
-    The defaults are the base model of Table 3.
-    """
+    """Sizes of the Transformer, named as in the reference code; by default base of Table 3."""
 
     num_layers: int = setting(6, "N, layers of the encoder and of the decoder", 1)
     d_model: int = setting(512, "width of the output of every sub-layer", 1)
@@ -101,19 +87,13 @@ class ModelConfig(Settings):
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
     positional_encoding: str = setting(
-        "sinusoidal",
-        "sinusoidal: Sec. 3.5; learned: row E of Table 3",
-        choices=("sinusoidal", "learned"),
+        "sinusoidal", "Sec. 3.5, or learned (row E of Table 3)", choices=("sinusoidal", "learned")
     )
     activation: str = setting(
-        "relu",
-        "of the feed-forward networks; relu: Eq. 2; swish: OPUS-MT",
-        choices=("relu", "swish"),
+        "relu", "of the feed-forward networks (Eq. 2); swish: OPUS-MT", choices=("relu", "swish")
     )
     norm: str = setting(
-        "post",
-        "layer normalization after each sub-layer (Sec. 3.1), or before (Xiong et al. 2020)",
-        choices=("post", "pre"),
+        "post", "layer norm after each sub-layer (Sec. 3.1), or before it", choices=("post", "pre")
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
     architecture: str = setting("transformer", "a name in ARCHITECTURES of checkpoints/loading.py")
@@ -191,9 +171,7 @@ class DataConfig(Settings):
     data_temperature: float = setting(
         1.0, "several corpora: T, where the share of each is its number of pairs ^ (1 / T)", 1
     )
-    tag: str = setting(
-        "", "token before each source, such as <2de>; of several corpora with commas"
-    )
+    tag: str = setting("", "token before each source, such as <2de>; with commas: of each corpus")
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
     hold_out: str = setting(
@@ -203,9 +181,7 @@ class DataConfig(Settings):
     )
     vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
-        "bpe",
-        "bpe: byte-pair encoding, as in the paper; unigram: Kudo 2018",
-        choices=SUBWORD_MODELS,
+        "bpe", "byte-pair encoding, as in the paper, or unigram: Kudo 2018", choices=SUBWORD_MODELS
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     vocab_model: str = setting(
@@ -237,10 +213,8 @@ class DataConfig(Settings):
                     "of rules, whose name ends with .tsv"
                 )
         if self.batch_tokens < self.max_length:
-            raise UserError(
-                f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "
-                "a batch must be able to hold one sentence of that length"
-            )
+            sizes = f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}"
+            raise UserError(f"{sizes}: a batch must be able to hold one sentence of that length")
 
     @property
     def normalization(self) -> tuple[str, str]:
@@ -336,22 +310,14 @@ class TrainConfig(Settings):
                 f"learning_rate_scale, or learning_rate_schedule {listed(list(SCHEDULES)[1:])}"
             )
         if schedule != NOAM and not self.learning_rate:
-            raise UserError(
-                f"learning_rate_schedule {schedule} needs a peak: give learning_rate, such as "
-                "0.0005"
-            )
+            raise UserError(f"learning_rate_schedule {schedule} needs a peak: give learning_rate")
         if schedule in DECAY_TO_0 and self.warmup_steps >= self.train_steps:
-            raise UserError(
-                f"warmup_steps {self.warmup_steps} is not less than train_steps "
-                f"{self.train_steps}: learning_rate_schedule {schedule} would not reach its peak"
-            )
+            steps = f"{self.warmup_steps} is not less than train_steps {self.train_steps}"
+            raise UserError(f"warmup_steps {steps}: {schedule} would not reach its peak")
         self.validation_texts()  # of the right form
 
     def validation_texts(self) -> dict[str, str]:
-        """The further texts of `validation`: name -> what `--data` can name.
-
-        Raises: UserError for another form.
-        """
+        """The further texts of `validation`: name -> what `--data` can name."""
         texts = {}
         for part in filter(None, self.validation.split(";")):
             name, _, data = part.partition("=")
@@ -386,9 +352,7 @@ class ComputeConfig(Settings):
         "float32", "type of the weights and of products", choices=("float32", "bfloat16")
     )
     jit_compile: str = setting(
-        "auto",
-        "whether XLA compiles searches; auto: on GPUs, for long texts",
-        choices=("auto", "on", "off"),
+        "auto", "whether XLA compiles; auto: on GPUs, for long texts", choices=("auto", "on", "off")
     )
 
 
@@ -414,16 +378,9 @@ class GenerationConfig(Settings):
 
 DEFAULT_GENERATION = GenerationConfig()
 
-
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
-BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
-    "data": {
-        "source_normalization": "nmt_nfkc",
-        "target_normalization": "nmt_nfkc",
-        "hold_out": HOLD_OUT_END,
-    },
-}
-
+_RULES = {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"}
+BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {"data": {**_RULES, "hold_out": HOLD_OUT_END}}
 
 # Settings of versions before 0.3 that have gone -> the value with which they had no effect.
 GONE: dict[str, Any] = {
@@ -431,7 +388,6 @@ GONE: dict[str, Any] = {
     "freeze": "", "r_drop": 0, "ema_decay": 0, "plateau_steps": 0, "early_stopping_metric": "",
 }  # fmt: skip
 GONE_SINCE = "is gone since 0.3 (docs/upgrade.md)"
-
 
 # The format of `config.json`. Version 0.2.0 wrote no number, and the settings of format 1.
 FORMAT_VERSION = 2
@@ -448,16 +404,13 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.data.vocab_model and self.train.init_from:
+            reason = "a run keeps the vocabulary of the model with which it starts"
+            raise UserError(f"vocab_model and init_from: give one of them; {reason}")
+        max_length, tokens = self.data.max_length, self.train.micro_batch_tokens
+        if 0 < tokens < max_length:
             raise UserError(
-                "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
-                "model with which it starts"
-            )
-        max_length = self.data.max_length
-        if 0 < self.train.micro_batch_tokens < max_length:
-            raise UserError(
-                f"max_length {max_length} is more than micro_batch_tokens "
-                f"{self.train.micro_batch_tokens}: a micro-batch must be able to hold one sentence "
-                "of that length"
+                f"max_length {max_length} is more than micro_batch_tokens {tokens}: a micro-batch "
+                "must be able to hold one sentence of that length"
             )
         for name in ("pe_input", "pe_target"):
             if max_length > getattr(self.model, name):
@@ -467,10 +420,8 @@ class Config:
                 )
 
     def replace(self, **settings: Any) -> "Config":
-        """Returns a copy with changed settings.
+        """Returns a copy with changed settings of any part.
 
-        Args:
-          **settings: new values by the names of fields, of any part.
         Raises: UserError for a value out of range; KeyError for an unknown name.
         """
         parts = {}
@@ -487,12 +438,7 @@ class Config:
         return {name: value for part in vars(self).values() for name, value in vars(part).items()}
 
     def differences(self, other: "Config", names: Collection[str]) -> str:
-        """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for the settings that differ.
-
-        Args:
-          other: another `Config`.
-          names: of the settings to compare.
-        """
+        """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for those of `names` that differ."""
         after = other.values()
         return ", ".join(
             f"{name} {str(old) or 'none'} (now {str(after[name]) or 'none'})"
@@ -501,13 +447,7 @@ class Config:
         )
 
     def with_vocabularies(self, source: int, target: int) -> "Config":
-        """Returns a copy with other vocabulary sizes.
-
-        The embeddings stay shared only where the vocabulary is shared.
-
-        Args:
-          source, target: numbers of sub-words.
-        """
+        """Returns a copy with other vocabulary sizes, and one embedding only for one vocabulary."""
         shared = self.model.shared_embeddings and self.data.shared_vocab
         return self.replace(
             input_vocab_size=source, target_vocab_size=target, shared_embeddings=shared
@@ -522,15 +462,12 @@ class Config:
 
     @classmethod
     def from_dict(cls, parts: dict[str, dict[str, Any]]) -> "Config":
-        """Makes a `Config` of a dict, the inverse of `dataclasses.asdict`.
-
-        Raises: TypeError or KeyError when the dict has other names.
-        """
+        """The inverse of `dataclasses.asdict`. Raises: TypeError or KeyError for other names."""
         return cls(**{name: type(part)(**parts[name]) for name, part in vars(cls()).items()})
 
     @classmethod
     def load(cls, path: str) -> "Config":
-        """Reads the settings that `save` wrote, also that of an earlier version.
+        """Reads the settings that `save` wrote, also in an earlier version.
 
         Raises: UserError when the file is damaged or was written by a later version.
         """
@@ -540,9 +477,8 @@ class Config:
             version = values.pop("format_version", 0)
             if version > FORMAT_VERSION:
                 raise UserError(
-                    f"the folder was written by a later version of tf-transformer, in format "
-                    f"{version}, and this one reads up to format {FORMAT_VERSION}: install the "
-                    "later version"
+                    "the folder was written by a later version of tf-transformer, in format "
+                    f"{version}: install the later version"
                 )
             if version < 2:
                 values |= {part: old | values[part] for part, old in BEFORE_FORMAT_2.items()}
@@ -572,9 +508,7 @@ class ServeConfig(Settings):
     )
     max_queue: int = setting(100, "maximum number of waiting requests; others get status 503", 1)
     max_rows: int = setting(256, "most texts in a request; larger requests get status 413", 1)
-    max_rows_alone: int = setting(
-        8, "the same for score and alignments, whose answers are large", 1
-    )
+    max_rows_alone: int = setting(8, "the same for score and alignments, with large answers", 1)
     max_request_tokens: int = setting(16_384, "most sub-words of a request; more get 413", 1)
     max_request_bytes: int = setting(2**20, "most bytes of a request, unpacked; more get 413", 1)
     timeout: float = setting(

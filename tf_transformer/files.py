@@ -23,10 +23,9 @@ CHECKSUMS = "SHA256SUMS"  # a file that `sha256sum --check` reads too
 def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
     """Opens a file that appears under its name when it is complete and on the disk.
 
-    After a failure, an existing file of that name is unchanged. The unfinished file has a unique
-    name in the same folder, so two writers do not disturb each other: the last one to finish wins.
-    The new file has the permissions of the one that it replaces. A symbolic link stays: its target
-    is replaced. A device or a pipe is not replaced but written to.
+    After a failure, an existing file of that name is unchanged. Two writers do not disturb each
+    other: the last one to finish wins. The new file has the permissions of the one that it
+    replaces. Of a symbolic link the target is replaced; a device or a pipe is written to.
 
     Args:
       path: its name.
@@ -71,12 +70,10 @@ def remove_temporary_files(folder: str) -> None:
 def atomic_folder(parent: str) -> Iterator[str]:
     """Makes a folder to be renamed when it is complete; what remains at the end is removed.
 
-    What a process that was killed a day ago or earlier left in `parent` is removed too.
+    So is what a process that was killed a day ago or earlier left in `parent`, which is the folder
+    of the result, so that renaming is one step. It is created where it does not exist.
 
-    Args:
-      parent: where to make it, and where the result belongs, so that renaming is one step; created
-        where it does not exist.
-    Yields: its path, whose name begins with a dot.
+    Yields: the path, whose name begins with a dot.
     """
     os.makedirs(parent, exist_ok=True)
     remove_unfinished_folders(parent, ABANDONED_SECONDS)
@@ -104,10 +101,7 @@ def write_checksums(folder: str) -> None:
 
 
 def is_intact(folder: str) -> bool:
-    """Whether the files of a folder are those of its SHA256SUMS, with the same content.
-
-    Hidden files are ignored, since some systems add them, such as .DS_Store.
-    """
+    """Whether the files of a folder are those of its SHA256SUMS, with the same content."""
     try:
         text = pathlib.Path(folder, CHECKSUMS).read_text("utf-8")
         lines = [line.split("  ", 1) for line in text.splitlines()]
@@ -117,11 +111,10 @@ def is_intact(folder: str) -> bool:
 
 
 def _checksums(folder: str) -> dict[str, str]:
-    """The SHA-256 of each file but SHA256SUMS and hidden ones, by its path, sorted by path."""
-    paths = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file())
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    return {
-        name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in zip(names, paths)
-        if name != CHECKSUMS and not f"/{name}".count("/.")
-    }
+    """The SHA-256 of each file but SHA256SUMS and hidden ones, such as .DS_Store, by its path."""
+    checksums = {}
+    for path in sorted(pathlib.Path(folder).rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != CHECKSUMS and "/." not in f"/{name}":
+            checksums[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return checksums

@@ -26,11 +26,7 @@ def cpu_info(name: str) -> str:
 
 
 def number_of_cores() -> int:
-    """The number of cores that this process may use.
-
-    It is that of the CPU affinity, or the limit of the container where that is lower, rounded up.
-    More threads than that would wait for each other.
-    """
+    """The cores of the CPU affinity, or the container's limit, rounded up, where that is lower."""
     cores = affinity() or os.cpu_count() or 1
     limit = core_limit()
     return cores if limit is None else max(1, min(cores, math.ceil(limit)))
@@ -59,10 +55,7 @@ def memory() -> int:
 
 
 def nvidia_smi(*fields: str) -> list[list[str]]:
-    """The values of fields of nvidia-smi's `--query-gpu`, for each GPU; none where it cannot run.
-
-    They are all GPUs of the host, also those that CUDA_VISIBLE_DEVICES hides.
-    """
+    """Fields of nvidia-smi's `--query-gpu` of each GPU, also a hidden one; [] where it fails."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
         lines = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL).splitlines()
@@ -73,17 +66,14 @@ def nvidia_smi(*fields: str) -> list[list[str]]:
 
 def keras_mistake() -> str:
     """Why Keras cannot be used: another backend, or another version; "" where it can."""
-    variable, backend = "KERAS_BACKEND", os.environ.get("KERAS_BACKEND")
-    home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
-    path = os.path.join(home, "keras.json")
+    place, remedy, backend = "KERAS_BACKEND", "unset it", os.environ.get("KERAS_BACKEND")
     if backend is None:
-        variable, backend = path, "tensorflow"
+        home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
+        place, remedy, backend = f"{home}/keras.json", "change it to tensorflow", "tensorflow"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            with open(path, encoding="utf-8") as file:
-                backend = json.load(file)["backend"]
+            backend = json.loads(pathlib.Path(place).read_text("utf-8"))["backend"]
     if backend != "tensorflow":
-        remedy = "unset it" if variable == "KERAS_BACKEND" else "change it to tensorflow"
-        return f"the backend of Keras is {backend!r} in {variable}: {remedy}"
+        return f"the backend of Keras is {backend!r} in {place}: {remedy}"
     if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
         return "TF_USE_LEGACY_KERAS selects Keras 2, and Keras 3 is needed: unset it"
     return ""

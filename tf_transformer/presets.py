@@ -59,37 +59,23 @@ PRESETS = {
 # The settings that each row of Table 3 changes in base. A name is the paper's letter with the index
 # of the row under it. d_k = d_v = d_model / h unless given.
 VARIATIONS: dict[str, dict[str, Any]] = {
-    "A1": {"num_heads": 1},
-    "A2": {"num_heads": 4},
-    "A3": {"num_heads": 16},
-    "A4": {"num_heads": 32},
-    "B1": {"key_dim": 16},
-    "B2": {"key_dim": 32},
-    "C1": {"num_layers": 2},
-    "C2": {"num_layers": 4},
-    "C3": {"num_layers": 8},
-    "C4": {"d_model": 256},
-    "C5": {"d_model": 1024},
-    "C6": {"dff": 1024},
-    "C7": {"dff": 4096},
-    "D1": {"dropout_rate": 0.0},
-    "D2": {"dropout_rate": 0.2},
-    "D3": {"label_smoothing": 0.0},
-    "D4": {"label_smoothing": 0.2},
+    "A1": {"num_heads": 1}, "A2": {"num_heads": 4},
+    "A3": {"num_heads": 16}, "A4": {"num_heads": 32},
+    "B1": {"key_dim": 16}, "B2": {"key_dim": 32},
+    "C1": {"num_layers": 2}, "C2": {"num_layers": 4}, "C3": {"num_layers": 8},
+    "C4": {"d_model": 256}, "C5": {"d_model": 1024},
+    "C6": {"dff": 1024}, "C7": {"dff": 4096},
+    "D1": {"dropout_rate": 0.0}, "D2": {"dropout_rate": 0.2},
+    "D3": {"label_smoothing": 0.0}, "D4": {"label_smoothing": 0.2},
     "E": {"positional_encoding": "learned"},
-}
+}  # fmt: skip
 
 
 def preset(name: str) -> Config:
-    """Returns the `Config` of a preset or of a row of Table 3.
-
-    Raises: UserError for an unknown name.
-    """
+    """Returns a preset, or a row of Table 3. Raises: UserError for an unknown name."""
     if name in VARIATIONS:
         return PRESETS["base"].replace(**VARIATIONS[name])
     if name not in PRESETS:
-        raise UserError(
-            f"unknown preset {name!r}: give one of {', '.join(PRESETS)}, or a row of Table 3: "
-            f"{', '.join(VARIATIONS)}"
-        )
+        names = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
+        raise UserError(f"unknown preset {name!r}: give one of {names}")
     return PRESETS[name]

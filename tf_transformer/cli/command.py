@@ -27,7 +27,7 @@ from tf_transformer.presets import PRESETS
 COLUMNS = 100  # of the help
 # The titles of the groups of flags in the help.
 COMMAND_GROUP, SEARCH_GROUP = "Flags", "Translation and parsing"
-GENERAL_GROUP = "Flags of all commands"
+OF_THE_MODEL = "that of the model"  # the default of a setting of a trained model
 SETTINGS = {
     settings.ModelConfig: "Model",
     settings.DataConfig: "Data",
@@ -40,7 +40,6 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
     float: (flags.DEFINE_float, "NUMBER"),
     str: (flags.DEFINE_string, "TEXT"),
 }
-
 
 # Flags of versions before 0.3 that have gone, with those of the settings that have.
 GONE_FLAGS = {
@@ -72,13 +71,10 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {}
 GENERAL = [
-    Flag(name, bool, meaning, False, group=GENERAL_GROUP)
-    for name, meaning in {
-        "verbose": "show debug messages too",
-        "quiet": "show warnings and errors only, and no progress bars",
-        "debug": "show the traceback of every error",
-        "help": "show this help",
-    }.items()
+    Flag("verbose", bool, "show debug messages too", False),
+    Flag("quiet", bool, "show warnings and errors only, and no progress bars", False),
+    Flag("debug", bool, "show the traceback of every error", False),
+    Flag("help", bool, "show this help", False),
 ]
 
 
@@ -97,46 +93,42 @@ def command(
     return register
 
 
-def settings_flags(
-    part: type[settings.Settings],
-    group: str = COMMAND_GROUP,
-    note: str = "",
-    default_of: Callable[[dataclasses.Field], str] = lambda field: _text(field.default),
-) -> list[Flag]:
-    """The flags of the fields of a dataclass; without a flag, the default of the class holds.
+def _setting_flag(
+    field: dataclasses.Field, default: str, group: str = COMMAND_GROUP, note: str = ""
+) -> Flag:
+    """The flag of a setting; `default` is for its help, and `note` comes before its meaning."""
+    meaning = note + field.metadata["meaning"]
+    if field.name == "data":
+        meaning += f": {describe_data()}"
+    kind = field.metadata["choices"] or field.type
+    return Flag(field.name, kind, f"{meaning} (default: {default})", group=group)
 
-    Args:
-      part: the dataclass.
-      group: title in the help.
-      note: put before each meaning.
-      default_of: what the help says of the default of a field.
-    """
-    made = []
-    for field in dataclasses.fields(part):
-        meaning = note + field.metadata["meaning"]
-        if field.name == "data":
-            meaning += f": {describe_data()}"
-        meaning += f" (default: {default_of(field)})"
-        kind = field.metadata["choices"] or field.type
-        made.append(Flag(field.name, kind, meaning, group=group))
-    return made
+
+def settings_flags(
+    part: type[settings.Settings], group: str = COMMAND_GROUP, note: str = ""
+) -> list[Flag]:
+    """The flags of a dataclass of settings; without a flag, the default of the class holds."""
+    fields = dataclasses.fields(part)
+    return [_setting_flag(field, _text(field.default), group, note) for field in fields]
 
 
 def train_flags() -> list[Flag]:
     """The flags of the settings of a run, with the value of each preset as the default."""
     presets = {name: config.values() for name, config in PRESETS.items()}
-
-    def default_of(field: dataclasses.Field) -> str:
-        names: dict[str, list[str]] = {}  # of the presets, by their value
-        for name, values in presets.items():
-            names.setdefault(_text(values[field.name]), []).append(name)
-        if len(names) == 1:
-            return next(iter(names))
-        return "; ".join(f"{value} in {', '.join(of)}" for value, of in names.items())
-
-    made = (settings_flags(part, group, "", default_of) for part, group in SETTINGS.items())
     known_from_the_text = "input_vocab_size", "target_vocab_size"
-    return [flag for part in made for flag in part if flag.name not in known_from_the_text]
+    made = []
+    for part, group in SETTINGS.items():
+        for field in dataclasses.fields(part):
+            if field.name in known_from_the_text:
+                continue
+            names: dict[str, list[str]] = {}  # of the presets, by their value
+            for name, values in presets.items():
+                names.setdefault(_text(values[field.name]), []).append(name)
+            default = "; ".join(f"{value} in {', '.join(of)}" for value, of in names.items())
+            if len(names) == 1:
+                (default,) = names
+            made.append(_setting_flag(field, default, group))
+    return made
 
 
 def _text(value: Any) -> str:
@@ -144,19 +136,17 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
-def _of_the_model(field: dataclasses.Field) -> str:
-    return "that of the model"
-
-
-def search_flags() -> list[Flag]:
-    """The flags of the search with a trained model."""
-    return settings_flags(settings.DecodeConfig, SEARCH_GROUP, "", _of_the_model)
+def search_flags(*others: type[settings.Settings]) -> list[Flag]:
+    """The flags of the search with a trained model, and of other dataclasses for it."""
+    fields = dataclasses.fields(settings.DecodeConfig)
+    made = [_setting_flag(field, OF_THE_MODEL, SEARCH_GROUP) for field in fields]
+    return [*made, *(flag for part in others for flag in settings_flags(part, SEARCH_GROUP))]
 
 
 def setting_flag(name: str, note: str = "") -> Flag:
-    """The flag of one setting of a trained model; arguments as for `settings_flags`."""
-    made = (settings_flags(part, COMMAND_GROUP, note, _of_the_model) for part in SETTINGS)
-    return next(flag for part in made for flag in part if flag.name == name)
+    """The flag of one setting of a trained model; `note` comes before its meaning."""
+    fields = {field.name: field for part in SETTINGS for field in dataclasses.fields(part)}
+    return _setting_flag(fields[name], OF_THE_MODEL, note=note)
 
 
 def model_flags(optional: bool = False) -> list[Flag]:
@@ -180,16 +170,13 @@ def file_flags(inputs: str, outputs: str) -> list[Flag]:
     ]
 
 
-def language_flags(default: str = "") -> list[Flag]:
-    """--source and --target, with those of `DataConfig` or with another default in the help."""
-    note = f" (default: {default})" if default else ""
+def language_flags(note: str = "") -> list[Flag]:
+    """--source and --target; where a note says what holds without them, they have no default."""
+    languages = {"source": settings.DataConfig.source, "target": settings.DataConfig.target}
     return [
-        Flag(
-            side, str, f"language code of the {side}{note}",
-            None if default else getattr(settings.DataConfig, side),
-        )
-        for side in ("source", "target")
-    ]  # fmt: skip
+        Flag(side, str, f"language code of the {side}{note}", None if note else default)
+        for side, default in languages.items()
+    ]
 
 
 def tag_flag(default: str = "the lines have their tags") -> Flag:
@@ -199,23 +186,16 @@ def tag_flag(default: str = "the lines have their tags") -> Flag:
 
 
 def given(values: flags.FlagValues, parts: Iterable[type[settings.Settings]]) -> dict[str, Any]:
-    """Returns the settings that the user gave, as a dict.
-
-    Args:
-      values: of `parse`.
-      parts: dataclasses of settings.
-    """
+    """Returns the settings of some dataclasses that the user gave."""
     names = [field.name for part in parts for field in dataclasses.fields(part)]
     return {name: values[name].value for name in names if name in values and values[name].present}
 
 
-def one_of(values: flags.FlagValues, name: str, *others: str) -> None:
-    """Raises: UserError for a flag that is given together with another one."""
-    used = [
-        each for each in (name, *others) if values[each].present and values[each].value is not False
-    ]
-    if name in used and len(used) > 1:
-        raise UserError(f"--{name} and --{used[1]}: give one of them")
+def one_of(values: flags.FlagValues, *names: str) -> None:
+    """Raises: UserError for the first of some flags when it is given with another one of them."""
+    used = [name for name in names if values[name].present and values[name].value is not False]
+    if names[0] in used and len(used) > 1:
+        raise UserError(f"--{used[0]} and --{used[1]}: give one of them")
 
 
 def is_for(values: flags.FlagValues, needed: str, *names: str) -> None:
@@ -226,15 +206,13 @@ def is_for(values: flags.FlagValues, needed: str, *names: str) -> None:
 
 
 def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
-    """Parses the arguments after a command. The last value of a flag counts.
+    """Parses the arguments after the name of a command. The last value of a flag counts.
 
-    Args:
-      name: a key of `COMMANDS`.
-      arguments: a list of strings.
     Returns: the flag values, or None when --help was given and the help has been printed.
     Raises: UserError, or absl's `flags.Error`.
     """
-    declared = [*COMMANDS[name].flags(), *GENERAL]
+    general = (flag._replace(group="Flags of all commands") for flag in GENERAL)
+    declared = [*COMMANDS[name].flags(), *general]
     values = _define(declared)
     try:
         remaining = values([name, *arguments])[1:]
@@ -284,24 +262,22 @@ def _define(declared: Iterable[Flag]) -> flags.FlagValues:
 
 def usage() -> str:
     """Returns the help text of the program."""
-    lines = ["usage: tf-transformer COMMAND [--flag=value ...]", "", "Commands:"]
-    for name, each in COMMANDS.items():
-        lines.append(_wrapped(f"  {name:10s} {each.meaning}", 13))
-    lines += [
-        "",
-        "tf-transformer COMMAND --help lists the flags of a command. --flag value is the same as",
-        "--flag=value; of a flag that is given twice, the last value counts. Every command has the",
-        "flags --verbose, --quiet and --debug.",
-    ]
-    return "\n".join(lines)
+    commands = (_wrapped(f"  {name:10s} {each.meaning}", 13) for name, each in COMMANDS.items())
+    notes = (
+        "tf-transformer COMMAND --help lists the flags of a command. --flag value is the same as "
+        "--flag=value; of a flag that is given twice, the last value counts. Every command has the "
+        "flags --verbose, --quiet and --debug."
+    )
+    lines = ["usage: tf-transformer COMMAND [--flag=value ...]", "", "Commands:", *commands, ""]
+    return "\n".join([*lines, _wrapped(notes, 0)])
 
 
 def _help(name: str, declared: list[Flag]) -> str:
     """The help text of a command: its flags by groups, the required ones first."""
     declared = sorted(declared, key=lambda flag: not flag.required)
-    required = "".join(f" {_with_value(flag)}" for flag in declared if flag.required)
-    usage_line = f"usage: tf-transformer {name}{required} [--flag=value ...]"
-    lines = [usage_line, "", COMMANDS[name].meaning]
+    required = [_with_value(flag) for flag in declared if flag.required]
+    words = ["usage: tf-transformer", name, *required, "[--flag=value ...]"]
+    lines = [" ".join(words), "", COMMANDS[name].meaning]
     for group in dict.fromkeys(flag.group for flag in declared):
         lines += ["", f"{group}:"]
         for flag in declared:

@@ -9,7 +9,7 @@ import os
 import pathlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import flags
 
@@ -29,21 +29,13 @@ def _flags() -> list[Flag]:
     from tf_transformer.evaluation.metrics import metrics_help
 
     return [
-        Flag(
-            "runs", str,
-            "model folders, or folders that contain some, separated by commas; `compare FOLDER "
-            "FOLDER` does the same", required=True,
-        ),
-        Flag(
-            "split", str,
-            "compare what evaluate wrote for this split, by a paired bootstrap test against the "
-            "first run",
-        ),
+        Flag("runs", str, "model folders, or folders of some, separated by commas", required=True),
+        Flag("split", str, "test what evaluate wrote for this split against the first run"),
         Flag("data", str, "--split: pairs, as for evaluate (default: those of the first run)"),
         Flag("max_pairs", int, "--split: pairs to compare, from the start; 0: all", 0, minimum=0),
         Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
         setting_flag("bleu_tokenizer"),
-    ]  # fmt: skip
+    ]
 
 
 @command(
@@ -59,16 +51,12 @@ def compare(values: flags.FlagValues) -> None:
     scores, signatures = _scores(values, runs) if values.split else ([], [])
     print(describe_runs(runs, scores))
     if signatures:
-        print("\nintervals of 95% and p-values: paired bootstrap resampling; signatures:")
-    for signature in signatures:
-        print(f"  {signature}")
+        title = "\nintervals of 95% and p-values: paired bootstrap resampling; signatures:"
+        print(title, *signatures, sep="\n  ")
 
 
 def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[str]]:
-    """The scores of the translations that evaluate wrote, and the signatures of the metrics.
-
-    Raises: UserError for runs of other languages, or without translations of the test set.
-    """
+    """The scores of what evaluate wrote, against those of the first run, and their signatures."""
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
@@ -97,21 +85,16 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     ]
     tokenizer = values.bleu_tokenizer or runs[0].config.train.bleu_tokenizer
     others = [references[:number]], translations[0], language, tokenizer
-    # The first run is not compared with anything.
     results = [corpus_metrics(metrics, lines, *others) for lines in translations[1:]]
-    rows: list[Row] = []
-    signatures = []
+    rows, signatures = [], []
     for of_runs in zip(*results):
-        name, first = of_runs[0].name, of_runs[0].baseline
-        systems = [first, *(result.system for result in of_runs)]
-        intervals = [math.nan if each.ci is None else each.ci for each in systems]
-        p_values = [
-            # Without a difference, sacreBLEU's p-value is the smallest possible one.
-            math.nan if each.p_value is None or each.score == first.score else each.p_value
-            for each in systems
-        ]
-        rows.append(Row(f"{values.split}: {name}", [each.score for each in systems], ".2f", True))
-        rows.append(Row("  95% interval ±", intervals, ".2f"))
+        name = of_runs[0].name
+        systems: list[Any] = [of_runs[0].baseline, *(result.system for result in of_runs)]
+        scores = [each.score for each in systems]
+        # Without a difference, sacreBLEU's p-value is the smallest possible one.
+        p_values = [math.nan if each.score == scores[0] else each.p_value for each in systems]
+        rows.append(Row(f"{values.split}: {name}", scores, ".2f", True))
+        rows.append(Row("  95% interval ±", [each.ci for each in systems], ".2f"))
         rows.append(Row("  p-value against run 1", p_values, ".4f"))
         signatures.append(f"{name}: {of_runs[0].signature}")
     return rows, signatures
@@ -131,20 +114,16 @@ class Run(NamedTuple):
         return max((line["step"] for line in self.lines), default=0)
 
     @property
-    def complete(self) -> bool:
-        """Whether the run has reached its end, where the average is validated."""
-        return any(line["kind"] == "average" for line in self.lines[-1:])
-
-    @property
     def stopped_early(self) -> str:
         """When each metric was best, where that ended the run; else ""."""
-        return self.lines[-1].get("stopped_early", "") if self.complete else ""
+        return self.lines[-1].get("stopped_early", "") if self.lines else ""
 
     @property
     def state(self) -> str:
-        """How far the run is."""
-        ended = "stopped early" if self.stopped_early else "complete"
-        return ended if self.complete else "unfinished"
+        """How far the run is; a complete one ends with the validation of the average."""
+        if not any(line["kind"] == "average" for line in self.lines[-1:]):
+            return "unfinished"
+        return "stopped early" if self.stopped_early else "complete"
 
     def of_kind(self, kind: str) -> list[Line]:
         """The lines of "train", "validation" or "average"."""
@@ -159,8 +138,7 @@ class Run(NamedTuple):
         """The time of the updates, without validations and interruptions."""
         seconds, step = 0.0, 0
         for line in self.of_kind("train"):
-            speed = metric(line, "steps_per_second")
-            if speed > 0:
+            if (speed := metric(line, "steps_per_second")) > 0:
                 seconds += (line["step"] - step) / speed
             step = line["step"]
         return seconds / 60
@@ -180,10 +158,8 @@ class Row(NamedTuple):
 
 
 def find_runs(folders: Sequence[str]) -> list[Run]:
-    """Reads runs.
+    """Reads the runs in model folders, or in folders that contain some.
 
-    Args:
-      folders: model folders, or folders that contain those of runs.
     Raises: UserError when a folder has no run, or there are fewer than two runs.
     """
 
@@ -237,39 +213,31 @@ def result_rows(runs: Sequence[Run]) -> list[Row]:
 
 
 def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
-    """Formats the settings that differ and the results of runs as a table.
+    """Formats the settings that differ and the results of runs as a table, with notes below it.
 
-    Args:
-      runs: of `find_runs`.
-      scores: more rows, such as the scores on a test set.
-    Returns: text of several lines: the runs, the table, what cannot be compared, and the mean and
-      standard deviation of runs that differ only in the seed.
+    `scores` are more rows, such as the scores on a test set.
     """
     rows = [*result_rows(runs), *scores]
-    values = [run.config.values() for run in runs]
-    settings = {}  # that differ
-    for name in values[0]:
-        cells = [str(each[name]) for each in values]
-        if len(set(cells)) > 1:
-            short = (
-                cell if len(cell) <= MAX_CELL else f"...{cell[3 - MAX_CELL :]}" for cell in cells
-            )
-            settings[name] = list(short)
     numbers = [str(number) for number in range(1, len(runs) + 1)]
-    states = [run.state for run in runs]
-    table = [numbers, states, *settings.values(), *(row.cells() for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table)]
+    settings = [("", numbers)]
+    for name in runs[0].config.values():
+        cells = [str(run.config.values()[name]) for run in runs]
+        if len(set(cells)) > 1:
+            cut = [
+                each if len(each) <= MAX_CELL else f"...{each[3 - MAX_CELL :]}" for each in cells
+            ]
+            settings.append((name, cut))
+    results = [("state", [run.state for run in runs]), *((row.title, row.cells()) for row in rows)]
+    columns = zip(*(cells for _, cells in [*settings, *results]))
+    widths = [max(map(len, column)) for column in columns]
 
-    def line(title: str, cells: Sequence[str]) -> str:
-        aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths))
-        return f"  {title:{TITLE}} {'  '.join(aligned)}"
+    def line(row: tuple[str, list[str]]) -> str:
+        aligned = (f"{cell:>{width}}" for cell, width in zip(row[1], widths))
+        return f"  {row[0]:{TITLE}} {'  '.join(aligned)}"
 
-    text = ["runs"]
-    text += [f"  {number}  {run.path}" for number, run in zip(numbers, runs)]
-    text += ["", "settings that differ" if settings else "all settings are equal"]
-    text += [line("", numbers), *(line(name, cells) for name, cells in settings.items())]
-    text += ["", "results", line("state", states)]
-    text += [line(row.title, row.cells()) for row in rows]
+    text = ["runs", *(f"  {number}  {run.path}" for number, run in zip(numbers, runs))]
+    text += ["", "settings that differ" if settings[1:] else "all settings are equal"]
+    text += [*map(line, settings), "", "results", *map(line, results)]
     for paragraph in (*_notes(runs), *_over_seeds(runs, rows)):
         text += ["", paragraph]
     return "\n".join(text)
@@ -277,12 +245,9 @@ def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
     """Why runs stopped early, and what cannot be compared."""
-    if early := [
-        f"Run {number} stopped early at update {run.updates:,}: {run.stopped_early}."
-        for number, run in enumerate(runs, start=1)
-        if run.stopped_early
-    ]:
-        yield "\n".join(early)
+    for number, run in enumerate(runs, start=1):
+        if run.stopped_early:
+            yield f"Run {number} stopped early at update {run.updates:,}: {run.stopped_early}."
     texts = {(run.config.data.data, run.config.data.source, run.config.data.target) for run in runs}
     if len(texts) > 1:
         yield "The runs have different data: losses, perplexities and BLEU cannot be compared."
@@ -296,22 +261,18 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[str]:
-    """The mean of the results, for the complete runs that differ only in the seed.
-
-    After early stopping or `train_minutes`, they differ in the number of updates too.
-    """
+    """The mean of the results, for the complete runs that differ only in the seed."""
     groups: dict[tuple[Config, tuple[bytes, ...]], list[int]] = collections.defaultdict(list)
     for index, run in enumerate(runs):
-        if run.complete:
+        if run.state != "unfinished":
             groups[run.config.replace(seed=0), run.vocabulary].append(index)
     for indices in groups.values():
-        seeds = {runs[index].config.train.seed for index in indices}
-        if len(seeds) < max(2, len(indices)):
+        if len({runs[index].config.train.seed for index in indices}) < max(2, len(indices)):
             continue
         names = ", ".join(str(index + 1) for index in indices)
         title = f"mean ± sample standard deviation of runs {names}, which differ in the seed"
         updates = sorted(runs[index].updates for index in indices)
-        if updates[0] < updates[-1]:
+        if updates[0] < updates[-1]:  # as after early stopping or `train_minutes`
             title += f",\nand in the number of updates, from {updates[0]:,} to {updates[-1]:,}"
         lines = [title]
         for row in rows:

@@ -15,7 +15,6 @@ from absl import flags
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import (
-    SEARCH_GROUP,
     Flag,
     command,
     given,
@@ -23,20 +22,13 @@ from tf_transformer.cli.command import (
     one_of,
     search_flags,
     setting_flag,
-    settings_flags,
     tag_flag,
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
 from tf_transformer.config import TREES, ComputeConfig, DataConfig, DecodeConfig, GenerationConfig
+from tf_transformer.data import readers
 from tf_transformer.data.corpus import digest
-from tf_transformer.data.readers import (
-    absolute_path,
-    corpora_of,
-    corpus_names,
-    open_corpus,
-    split_languages,
-)
 from tf_transformer.data.tags import TagWarnings, add_tag
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.decoding.text_batches import warn_of_truncated
@@ -58,26 +50,16 @@ def _flags() -> list[Flag]:
         Flag("data", str, "sentence pairs, as for train (default: those of the model's training)"),
         tag_flag("that of its first corpus with these languages"),
         Flag("split", str, "test, validation or another (default: test; of files: all)"),
-        Flag(
-            "output", str,
-            "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET, or "
-            "PATH.SPLIT.TARGET for other text)",
-        ),
+        Flag("output", str, "file for the translations (default: one in MODEL_DIR/evaluation)"),
         Flag("translations", str, "file of translations to score, line by line for the sources"),
         Flag("max_pairs", int, "pairs to score, from the start; 0: all", 0, minimum=0),
         Flag("references", str, "files of references, separated by commas (default: the targets)"),
         Flag("test_set", str, "test set of sacreBLEU, such as wmt14/full"),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
         setting_flag("bleu_tokenizer"),
-        Flag(
-            "baseline", str,
-            "translations to compare with, by a paired bootstrap test: a file, or the model folder "
-            "in which evaluate wrote them",
-        ),
-        *search_flags(),
-        *settings_flags(GenerationConfig, SEARCH_GROUP),
-        *settings_flags(ComputeConfig, SEARCH_GROUP),
-    ]  # fmt: skip
+        Flag("baseline", str, "file of other translations, or evaluated model, to compare with"),
+        *search_flags(GenerationConfig, ComputeConfig),
+    ]
 
 
 @command(
@@ -101,10 +83,8 @@ def evaluate(values: flags.FlagValues) -> None:
     if "bleu" in metrics:
         make_bleu(bleu_tokenizer(data.target, tokenizer))  # what it lacks is said before the search
     if data.target == TREES and (values.references or values.baseline or values.translations):
-        raise UserError(
-            "--references, --baseline and --translations are for translations; this model is a "
-            "parser"
-        )
+        names = "--references, --baseline and --translations"
+        raise UserError(f"{names} are for translations; this model is a parser")
     translator = None
     if not values.translations:
         translator = load_translator(values, values.model_dir, values.checkpoint)
@@ -183,20 +163,21 @@ class TestSet:
 
 
 def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
-    """Reads the pairs of --data and --split, or those of the model's own test set.
+    """Reads the pairs of --data and --split, or the test set of the model's own text, `data`.
 
-    Args:
-      values: the flags.
-      data: the settings of the text that the model was trained on.
     Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
       of references has another number of lines.
     """
     name = values.data or data.data
-    _, source, target = corpora_of(name, data.source, data.target)[0]
-    tag = _tags(values, data)
-    corpus = open_corpus(name, data.source, data.target, tag, data.hold_out)
-    tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
-    split = values.split or corpus.default_test(seen=bool(tested & trained))
+    texts, own_texts = _texts(name, data), _texts(data.data, data)
+    _, source, target = texts[0]
+    tag = data.tag
+    if values.tag or texts != own_texts:
+        tags = [values.tag or tag_for(data, *languages) for _, *languages in texts]
+        tag = ",".join(tags) if any(tags) else ""
+    corpus = readers.open_corpus(name, data.source, data.target, tag, data.hold_out)
+    trained = {path for path, *_ in own_texts}
+    split = values.split or corpus.default_test(seen=any(path in trained for path, *_ in texts))
     read = iter(corpus.read(split))
     pairs = list(itertools.islice(read, values.max_pairs or MANY_PAIRS))
     if not values.max_pairs and len(pairs) == MANY_PAIRS:
@@ -215,8 +196,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
         files = values.references.split(",")
         references = [read_aligned(file, size, "reference") for file in files]
     data = dataclasses.replace(data, source=source, target=target, tag=tag)
-    test = TestSet(split, corpus.describe(split), pairs, size, references, data)
-    return _limited(values, test)
+    return _limited(values, TestSet(split, corpus.describe(split), pairs, size, references, data))
 
 
 def read_published(values: flags.FlagValues, data: DataConfig) -> TestSet:
@@ -256,48 +236,33 @@ def read_aligned(path: str, number: int, kind: str) -> list[str]:
 def tag_for(data: DataConfig, source: str, target: str) -> str:
     """Returns the tag with which a model translates from a language to another one; "" for none.
 
-    It is that of the first corpus of the model with these languages, or else of the first one.
-
-    Args:
-      data: the settings of the text that the model was trained on.
-      source, target: the languages.
+    The first corpus of the model with these languages has it, or else the first corpus of all.
     """
-    names = data.data.split(",") if "," in data.tag else corpus_names(data.data)
+    names = data.data.split(",") if "," in data.tag else readers.corpus_names(data.data)
     tags = data.tag.split(",") if data.tag else [""] * len(names)
     for name, tag in zip(names, tags):
-        if split_languages(name, data.source, data.target)[1:] == (source, target):
+        if readers.split_languages(name, data.source, data.target)[1:] == (source, target):
             return tag
     return tags[0]
 
 
 def translations_path(model_dir: str, data: DataConfig, test_data: str | None, split: str) -> str:
-    """Returns where evaluate writes the translations of a test set.
-
-    Args:
-      model_dir: the model folder.
-      data: the settings of the text that the model was trained on.
-      test_data: the value of --data.
-      split: of the text.
-    """
-    tested = test_data or data.data
+    """Returns where evaluate writes the translations of a split of `test_data`, else of `data`."""
+    name = test_data or data.data
+    texts = _texts(name, data)
     corpora = None if split == "train" else 1  # whose text the split has
-    name = split
-    if _texts(tested, data)[:corpora] != _texts(data.data, data)[:corpora]:
-        name = f"{_file_name(absolute_path(tested))}.{split}"
-    _, _, target = corpora_of(tested, data.source, data.target)[0]
-    return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
+    if texts[:corpora] != _texts(data.data, data)[:corpora]:
+        split = f"{_file_name(readers.absolute_path(name))}.{split}"
+    folder = os.path.join(model_folder.writable_folder(model_dir), "evaluation")
+    return os.path.join(folder, f"{split}.{texts[0][2]}")
 
 
 def read_translations(
     model_dir: str, test_data: str | None, split: str, pairs: int, number: int
 ) -> list[str]:
-    """Reads the translations of a test set that evaluate wrote for a model.
+    """Reads the translations of the first `number` of `pairs` pairs that evaluate wrote.
 
-    Args:
-      model_dir, test_data, split: as for `translations_path`.
-      pairs: of the test set.
-      number: translations wanted, of the first pairs.
-    Raises: UserError when there are none, or another number.
+    Raises: UserError when there are none, or of another number of pairs.
     """
     data = model_folder.load_config(model_dir).data
     path = translations_path(model_dir, data, test_data, split)
@@ -323,21 +288,6 @@ def _file_name(text: str) -> str:
     return name if len(name) <= 100 else f"{name[:80]}-{digest(text)}"
 
 
-def _tags(values: flags.FlagValues, data: DataConfig) -> str:
-    """The setting `tag` of the text that is scored; arguments as for `read_test_set`."""
-    name = values.data or data.data
-    texts = _texts(name, data)
-    if not values.tag and texts == _texts(data.data, data):
-        return data.tag
-    tags = [values.tag or tag_for(data, source, target) for _, source, target in texts]
-    return ",".join(tags) if any(tags) else ""
-
-
 def _texts(name: str, data: DataConfig) -> list[tuple[str, str, str]]:
-    """Path, source and target of the corpora that a setting names.
-
-    Args:
-      name: the setting `data`.
-      data: of the model, whose languages are those of names without some.
-    """
-    return corpora_of(absolute_path(name), data.source, data.target)
+    """Path, source and target of each corpus of a text; `data` has the languages of the model."""
+    return readers.corpora_of(readers.absolute_path(name), data.source, data.target)

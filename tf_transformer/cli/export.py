@@ -16,19 +16,17 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS
 
 
-def _users(option: str) -> list[str]:
+def _users(option: str, separator: str) -> str:
     """The formats that take one of `EXPORT_OPTIONS`."""
-    return [name for name, form in EXPORT_FORMATS.items() if option in form.options]
+    return separator.join(name for name, form in EXPORT_FORMATS.items() if option in form.options)
 
 
 def _option_flags() -> Iterator[Flag]:
     """The flags of `EXPORT_OPTIONS`."""
     for name, (kind, meaning) in EXPORT_OPTIONS.items():
-        meaning = f"{', '.join(_users(name))}: {meaning}"
-        if isinstance(kind, list):
-            yield Flag(name, tuple(kind), meaning, kind[0])
-        else:
-            yield Flag(name, kind, meaning, minimum=1 if kind is int else None)
+        choices = tuple(kind) if isinstance(kind, list) else ()
+        default, minimum = next(iter(choices), None), 1 if kind is int else None
+        yield Flag(name, choices or kind, f"{_users(name, ', ')}: {meaning}", default, minimum)
 
 
 @command(
@@ -37,8 +35,7 @@ def _option_flags() -> Iterator[Flag]:
     lambda: [
         *model_flags(),
         Flag(
-            "format",
-            tuple(EXPORT_FORMATS),
+            "format", tuple(EXPORT_FORMATS),
             "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()),
             next(iter(EXPORT_FORMATS)),
         ),
@@ -58,18 +55,15 @@ def export(values: FlagValues) -> None:
     if len(models) > 1 and not form.ensembles:
         raise UserError(f"--format={values.format} has no ensembles: give one model")
     if len(models) > 1 and not values.output:
-        raise UserError(
-            "give the folder for the export of the ensemble with --output: the export folder of "
-            "each model is for its own versions"
-        )
+        raise UserError("give the folder for the export of the ensemble with --output")
     for name in {option for each in EXPORT_FORMATS.values() for option in each.options}:
         if values[name].present and name not in form.options:
-            raise UserError(f"--{name} is for --format={' or '.join(_users(name))}")
+            raise UserError(f"--{name} is for --format={_users(name, ' or ')}")
     for each, _ in models:
         model_folder.load_config(each)
     model_dir = models[0][0] if len(models) == 1 else values.model_dir
-    options = {name: values[name].value for name in form.options}
-    options = {name: value for name, value in options.items() if value is not None}
+    flags = {name: values[name].value for name in form.options}
+    options = {name: value for name, value in flags.items() if value is not None}
     folder = os.path.join(model_folder.writable_folder(models[0][0]), "export")
     output = values.output or os.path.join(folder, form.output.format(**options))
     start_tensorflow()
@@ -82,15 +76,14 @@ def export(values: FlagValues) -> None:
     lambda: [
         Flag("format", ("huggingface",), "a MarianMTModel of transformers", "huggingface"),
         Flag(
-            "input",
-            str,
+            "input", str,
             "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
             required=True,
         ),
         Flag("output", str, "model folder to write", required=True),
-        *language_flags("that of the model, or en and de"),
+        *language_flags(" (default: that of the model, or en and de)"),
     ],
-)
+)  # fmt: skip
 def import_model(values: FlagValues) -> None:
     """Writes a model folder with a model of another library."""
     output = values.output.rstrip("/") or "/"

@@ -7,22 +7,10 @@ import os
 
 from absl import flags
 
-from tf_transformer.checkpoints.model_folder import (
-    all_checkpoints,
-    find_model_dir,
-    load_config,
-    read_metrics,
-)
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, is_for, one_of
 from tf_transformer.config import TREES, Config
-from tf_transformer.paper.flops import (
-    P100_RATE,
-    PAPER_GPUS,
-    PAPER_HOURS,
-    WMT_LENGTH,
-    paper_operations,
-    training_operations,
-)
+from tf_transformer.paper import flops
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
 from tf_transformer.visualization.history import describe_history, plot_history
 
@@ -44,7 +32,7 @@ def info(values: flags.FlagValues) -> None:
     one_of(values, "model_dir", "preset")
     is_for(values, "model_dir", "plot")
     if values.model_dir:
-        _show_folder(find_model_dir(values.model_dir), values.plot)
+        _show_folder(model_folder.find_model_dir(values.model_dir), values.plot)
         return
     print(f"preset {values.preset}")
     config = preset(values.preset)
@@ -52,16 +40,14 @@ def info(values: flags.FlagValues) -> None:
     _show_model(config)
     if config.data.target == TREES:  # several times as long as their sentences
         return
-    counted = training_operations(config)
-    text = f"{counted:.1e} operations in the matrix products, with {WMT_LENGTH} sub-words per "
-    _show("training", text + "sentence")
-    if hours := PAPER_HOURS.get(values.preset):
-        estimate = paper_operations(hours)
-        _show(
-            "Table 2",
-            f"{estimate:.1e} operations: {hours:g} hours x {PAPER_GPUS} P100 x {P100_RATE:.1e} per "
-            f"second, the paper's estimate; the matrix products are {counted / estimate:.0%} of it",
-        )
+    counted = flops.training_operations(config)
+    products = f"{counted:.1e} operations in the matrix products"
+    _show("training", f"{products}, with {flops.WMT_LENGTH} sub-words per sentence")
+    if hours := flops.PAPER_HOURS.get(values.preset):
+        estimate = flops.paper_operations(hours)
+        hardware = f"{flops.PAPER_GPUS} P100 x {flops.P100_RATE:.1e} per second"
+        text = f"{estimate:.1e} operations: {hours:g} hours x {hardware}, the paper's estimate"
+        _show("Table 2", f"{text}; the matrix products are {counted / estimate:.0%} of it")
 
 
 def _show(title: str, text: str) -> None:
@@ -71,11 +57,9 @@ def _show(title: str, text: str) -> None:
 def _show_model(config: Config) -> None:
     """Prints the layers, the parameters and the recipe."""
     model, data, train = config.model, config.data, config.train
-    vocabularies = f"{model.input_vocab_size:,}"
-    sharing = "one matrix for both embeddings and the softmax"
+    vocabularies, sharing = "", "one matrix for both embeddings and the softmax"
     if not model.shared_embeddings:
-        vocabularies += f" and {model.target_vocab_size:,}"
-        sharing = "separate matrices"
+        vocabularies, sharing = f" and {model.target_vocab_size:,}", "separate matrices"
     dropout = f"dropout {model.dropout_rate}"
     if train.dropout_warmup_steps:
         dropout += f" (rising to it over {train.dropout_warmup_steps:,} updates)"
@@ -85,7 +69,7 @@ def _show_model(config: Config) -> None:
         f"{model.norm}-norm, d_model {model.d_model}, d_ff {model.dff}",
         "heads": f"{model.num_heads} of d_k {model.depth}, d_v {model.value_depth}; "
         f"{model.positional_encoding} positions",
-        "vocabulary": f"{vocabularies} sub-words, {sharing}",
+        "vocabulary": f"{model.input_vocab_size:,}{vocabularies} sub-words, {sharing}",
         "parameters": f"{parameters:,} ({parameters / 1e6:.1f}M)",
         "tokens per step": f"{data.batch_tokens:,} source and {data.batch_tokens:,} target, "
         "padding included",
@@ -98,18 +82,18 @@ def _show_model(config: Config) -> None:
 
 def _show_folder(model_dir: str, plot: str | None) -> None:
     """Prints model, data, checkpoints and history of a model folder, and draws the history."""
-    config = load_config(model_dir)
+    config = model_folder.load_config(model_dir)
     print(f"model folder {model_dir}")
     _show_model(config)
     _show("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
     extra = config.decode.extra_decode_length
     _show("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
     print("  checkpoints")
-    for path in all_checkpoints(model_dir):
+    for path in model_folder.all_checkpoints(model_dir):
         with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
             size = os.path.getsize(path)
             print(f"    {os.path.relpath(path, model_dir)}  {size / 1e6:,.1f} MB")
-    if read_metrics(model_dir):
+    if model_folder.read_metrics(model_dir):
         print(describe_history(model_dir))
     if plot:
         plot_history(model_dir, plot)

@@ -8,7 +8,7 @@ import os
 import signal
 from types import FrameType
 
-MESSAGES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+MESSAGES: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 _received: list[int] = []
 
@@ -35,7 +35,7 @@ def received_signal() -> int | None:
 def exit_if_interrupted() -> None:
     """Ends the process at once, with one line, when a signal has interrupted it."""
     if _received:
-        message = f"tf-transformer: {MESSAGES[signal.Signals(_received[0])]}\n"
+        message = f"tf-transformer: {MESSAGES[_received[0]]}\n"
         try:
             os.write(2, message.encode())
         finally:

@@ -28,10 +28,7 @@ def main(argv: list[str] | None = None) -> int:
 
     Args:
       argv: the arguments after the program's name; `sys.argv[1:]` where None.
-    Returns: the exit code: 0 for success; 2 for a user's mistake; 1 for an error of this package,
-      and from doctor where training does not work; 130 for Ctrl-C and 143 for SIGTERM (but 0 from
-      train, which saves first); 141 when the reader of standard output is gone, as in
-      `... | head -1`.
+    Returns: the exit code; the table of `docs/quickstart.md` has them.
     """
     arguments = sys.argv[1:] if argv is None else argv
     try:
@@ -77,9 +74,8 @@ def _run(arguments: list[str]) -> int:
         # TensorFlow's error by its name, because TensorFlow may not be loaded.
         if type(error).__name__ not in ("ResourceExhaustedError", "MemoryError"):
             raise
-        smaller = " or ".join(f"--{name}" for name in MEMORY_FLAGS if name in values)
         advice = "leave out the longest texts, or set CUDA_VISIBLE_DEVICES=-1 to use the CPU"
-        if smaller:
+        if smaller := " or ".join(f"--{name}" for name in MEMORY_FLAGS if name in values):
             advice = f"give a smaller {smaller}"
         reason = str(error).strip().partition("\n")[0][:300]
         raise UserError(f"out of memory: {advice} ({reason})") from error

@@ -22,29 +22,21 @@ from tf_transformer.files import DISK_FULL
 package_logger = logging.getLogger("tf_transformer")
 logger = logging.getLogger(__name__)
 
-# Exit codes.
-INTERNAL_ERROR = 1
-USER_ERROR = 2
+INTERNAL_ERROR, USER_ERROR = 1, 2  # exit codes
 SIGNAL = 128  # plus the number of the signal
 READER_GONE = SIGNAL + 13  # SIGPIPE
 
 
 def report(error: BaseException, debug: bool) -> int:
-    """Writes why a command failed to standard error.
+    """Writes why a command failed to standard error; with `debug`, every error's traceback.
 
-    Args:
-      error: what the command raised.
-      debug: whether the traceback is written of a mistake of the user too.
     Returns: the exit code.
     """
     number = received_signal()
     if number is None and isinstance(error, KeyboardInterrupt):
         number = signal.SIGINT
-    if (
-        isinstance(error, OSError)
-        and not error.filename
-        and error.errno in (errno.EPIPE, *DISK_FULL)
-    ):
+    of_output = (errno.EPIPE, *DISK_FULL)
+    if isinstance(error, OSError) and not error.filename and error.errno in of_output:
         error.filename = "standard output"
         # Discard what is still to be written: Python would write it at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -54,7 +46,7 @@ def report(error: BaseException, debug: bool) -> int:
     mistake = _mistake(error)
     level = logging.ERROR
     if number is not None:
-        message, level, code = MESSAGES[signal.Signals(number)], logging.WARNING, SIGNAL + number
+        message, level, code = MESSAGES[number], logging.WARNING, SIGNAL + number
     elif mistake is not None:
         message, code = f"error: {' '.join(mistake.split())}", USER_ERROR
     else:
@@ -77,10 +69,8 @@ def _mistake(error: BaseException) -> str | None:
             remedy = "free some disk space, or give another path"
         return f"{error.filename}: {error.strerror or error}: {remedy}"
     if isinstance(error, ImportError) and not (error.name or "").startswith("tf_transformer"):
-        return (
-            f"{error}: install this package again, with its requirements; `tf-transformer doctor` "
-            "lists what is missing"
-        )
+        remedy = "install this package again, with its requirements"
+        return f"{error}: {remedy}; `tf-transformer doctor` lists what is missing"
     return None
 
 
@@ -130,9 +120,8 @@ def log_to_stderr(level: int = logging.INFO) -> None:
 
 def log_to_folder(model_dir: str) -> None:
     """Appends the messages, from level INFO on, to `train.log` in the folder of a run too."""
-    handler = _RunLog(
-        os.path.join(model_dir, LOG), encoding="utf-8", errors="backslashreplace", delay=True
-    )
+    path = os.path.join(model_dir, LOG)
+    handler = _RunLog(path, encoding="utf-8", errors="backslashreplace", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     package_logger.addHandler(handler)
 

@@ -148,8 +148,5 @@ def _weights(text: str | None, number: int) -> list[float]:
     except ValueError:
         weights = []
     if len(weights) != number or not all(map(math.isfinite, weights)):
-        raise UserError(
-            f"--weights={text}: give {number} numbers, separated by commas: of the score in the "
-            "list, then of each model"
-        )
+        raise UserError(f"--weights={text}: give {number} numbers: of the list, of each model")
     return weights

@@ -51,8 +51,7 @@ CTRANSLATE2 = "ctranslate2"
         ),
         Flag(
             "name", str,
-            "the models' names in URLs, separated by commas (default: transformer; of several "
-            "models, the names of their folders)",
+            "names in URLs, separated by commas (default: transformer; of several, their folders')",
         ),
         *engine_flags(),
         *settings_flags(ServeConfig, "Server"),
@@ -65,22 +64,17 @@ def serve(values: FlagValues) -> None:
     exports = model_folder.folder_list(values.export_dir or "")
     for folder in exports:
         if not os.path.isdir(folder):
-            raise UserError(
-                f"{folder} is not a folder: export a model with `tf-transformer export`, or give "
-                "another --export_dir"
-            )
-    if values.model_dir:
-        models = [*map(model_folder.find_model_dir, model_folder.folder_list(values.model_dir))]
-        for folder in models:
-            model_folder.load_config(folder)  # a wrong folder is reported before a long start
-    elif not exports:
+            raise UserError(f"{folder} is not a folder: export a model into it first")
+    models = [*map(model_folder.find_model_dir, model_folder.folder_list(values.model_dir or ""))]
+    for folder in models:
+        model_folder.load_config(folder)  # a wrong folder is reported before a long start
+    if not exports and not models:
         models = [*map(model_folder.default_model, model_folder.SERVED_MODELS)]
     names = _model_names(values.name, exports or models)
     with explain_missing_package():
         from tf_transformer.serving.server import Server, bind_address
     # A wrong setting is reported before TensorFlow, the export and the model are loaded.
     with bind_address(config) as bound, contextlib.ExitStack() as stack:
-        folders = exports
         load: LoadModel
         if uses_ctranslate2(values):
             from tf_transformer.export.cache import ctranslate2_export
@@ -90,15 +84,13 @@ def serve(values: FlagValues) -> None:
             installed_version()
             load = functools.partial(CTranslate2Model, compute_type=values.compute_type)
             folders = [stack.enter_context(_exported_versions(folder)) for folder in exports]
-            if not exports:
-                folders = [ctranslate2_export(folder, None, start_tensorflow) for folder in models]
+            folders += [ctranslate2_export(folder, None, start_tensorflow) for folder in models]
         else:
             start_tensorflow(for_search=True)
             from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
             load = TensorFlowModel
-            if not exports:
-                folders = [_saved_model_versions(folder) for folder in models]
+            folders = exports or [_saved_model_versions(folder) for folder in models]
         Server(dict(zip(names, folders)), config, load).run(bound)
 
 
@@ -109,23 +101,19 @@ def _model_names(names: str | None, folders: list[str]) -> list[str]:
     for name in found:
         check_model_name(name)
     if len(set(found)) < len(folders) or len(found) > len(folders):
-        raise UserError(
-            f"number of models: {len(folders)}, names: {', '.join(found)}; give each model a name "
-            "of its own with --name, separated by commas"
-        )
+        numbers = f"number of models: {len(folders)}, names: {', '.join(found)}"
+        raise UserError(f"{numbers}; give each model a name of its own with --name")
     return found
 
 
 def _saved_model_versions(model_dir: str) -> str:
-    """Returns the folder of the exported versions of a model. A built-in model is exported first.
-
-    The export of a read-only model folder is where `export` writes it by default.
-    """
+    """The folder of a model's exported versions; a built-in model is exported first."""
     if model_folder.is_built_in(model_dir):
         from tf_transformer.export.cache import built_in_export
 
         return built_in_export(model_dir)
     export = f"`tf-transformer export --model_dir={shlex.quote(model_dir)}`"
+    # `export` cannot write into a read-only folder.
     folders = [model_dir, model_folder.writable_folder(model_dir)]
     folders = [os.path.join(folder, "export", "saved_model") for folder in folders]
     folder = next(filter(os.path.isdir, folders), "")
@@ -152,11 +140,9 @@ def engine_flags() -> list[Flag]:
 
 def uses_ctranslate2(values: FlagValues) -> bool:
     """Whether --engine is ctranslate2. Raises: UserError for --compute_type without it."""
-    if values.engine == CTRANSLATE2:
-        return True
-    if values["compute_type"].present:
+    if values.engine != CTRANSLATE2 and values["compute_type"].present:
         raise UserError(f"--compute_type is for --engine={CTRANSLATE2}")
-    return False
+    return values.engine == CTRANSLATE2
 
 
 @contextlib.contextmanager
@@ -184,24 +170,20 @@ def ctranslate2_translator(
       values: the flags.
       model_dir: a model folder, whose export is in the cache, or a folder with an export.
     Returns: the translator, and the description of its export.
-    Raises: UserError.
     """
     from tf_transformer.export.cache import ctranslate2_export
     from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 
-    models = model_list(model_dir, values.checkpoint)
-    if len(models) > 1:
+    (folder, checkpoint), *others = model_list(model_dir, values.checkpoint)
+    if others:
         raise UserError(f"--engine={CTRANSLATE2} has no ensembles: give one model")
-    ((folder, checkpoint),) = models
     if not _is_export(folder):
         export = ctranslate2_export(folder, checkpoint, start_tensorflow)
         folder = next(iter(find_versions(export).values()))
     elif checkpoint:
         raise UserError(f"--checkpoint: {folder} is an export, which has no checkpoints")
-    decode = given(values, (DecodeConfig,))
-    cores, shortest = number_of_cores(), values.min_length or 0
-    translator = CTranslate2Translator(folder, values.compute_type, cores, shortest, **decode)
-    description = read_description(folder)
+    options = values.compute_type, number_of_cores(), values.min_length or 0
+    translator = CTranslate2Translator(folder, *options, **given(values, (DecodeConfig,)))
     if values.tag:
         check_tag(values.tag, translator.encode)
-    return translator, description
+    return translator, read_description(folder)

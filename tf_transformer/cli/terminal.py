@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 from tf_transformer.checkpoints.model_folder import CACHE
@@ -25,20 +25,14 @@ UNUSED_BY_COMMANDS = ("IPython", "matplotlib", "pandas")
 def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
     """Imports TensorFlow without its start-up messages.
 
-    TensorFlow's C++ part writes some messages without asking for a level, so file descriptor 2 is
-    redirected meanwhile.
-
     Args:
       for_search: whether most of the work is search. oneDNN is off then, unless the user has set
         `TF_ENABLE_ONEDNN_OPTS`: it compiles kernels for the shapes of each step. On two cores,
         beam search without it takes 0.46, 0.63 and 0.79 of the time for one sentence with
         `pocket`, `small` and `base`, and 0.86, 0.94 and 1.06 of it for 32 sentences.
       model_dir: of a run, which keeps what XLA compiles for its GPUs there; "" for none.
-    Raises: UserError where it cannot work: without a folder for temporary files, or with another
-      backend of Keras.
+    Raises: UserError, as `set_environment` does.
     """
-    check_temporary_folder()
-    check_keras()
     set_environment()
     if model_dir and has_nvidia_device():
         # The key of a file there has neither the version of XLA nor the kind of GPU.
@@ -48,7 +42,7 @@ def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
         _add_flag("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory='{folder}'")
     if for_search:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    with captured_stderr(), without_packages(UNUSED_BY_COMMANDS):
+    with silent_stderr(), _without_unused_packages():
         from absl import logging as absl_logging
 
         absl_logging.set_verbosity(absl_logging.ERROR)
@@ -58,10 +52,8 @@ def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
         tf.get_logger().setLevel("ERROR")
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
     if has_nvidia_device() and not gpus and not hidden:
-        logger.warning(
-            "this computer has an NVIDIA device, but TensorFlow finds no GPU: `tf-transformer "
-            "doctor` says why"
-        )
+        problem = "this computer has an NVIDIA device, but TensorFlow finds no GPU"
+        logger.warning("%s: `tf-transformer doctor` says why", problem)
 
 
 def set_environment() -> None:
@@ -73,7 +65,19 @@ def set_environment() -> None:
     one, and cuBLAS computes all products (`benchmarks/run_stablehlo.py`). XLA does not compare
     ways to compile a reduction: it rejects those that spill registers, and fails where none is
     left, as for the bias gradient of base with 2,224 x 11 tokens on an H200.
+
+    Raises: UserError where TensorFlow cannot work: without a folder for temporary files, or with
+      another backend of Keras.
     """
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        raise UserError(
+            "no folder for temporary files can be written to: mount one at /tmp, such as a tmpfs, "
+            "or name one in TMPDIR"
+        ) from None
+    if mistake := keras_mistake():
+        raise UserError(mistake)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if has_nvidia_device() else "3")
     if has_nvidia_device():
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
@@ -91,32 +95,15 @@ def _add_flag(variable: str, flag: str) -> None:
         os.environ[variable] = f"{flags} {flag}".strip()
 
 
-def check_temporary_folder() -> None:
-    """Raises: UserError where no folder for temporary files can be written to."""
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError:
-        raise UserError(
-            "no folder for temporary files can be written to: mount one at /tmp, such as a tmpfs, "
-            "or name one in TMPDIR"
-        ) from None
-
-
-def check_keras() -> None:
-    """Raises: UserError where the user has chosen another backend, or another version, of Keras."""
-    if mistake := keras_mistake():
-        raise UserError(mistake)
-
-
 def has_nvidia_device() -> bool:
     """Whether there is an NVIDIA device or driver."""
     return bool(glob.glob("/dev/nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
 
 
 @contextlib.contextmanager
-def without_packages(names: Iterable[str]) -> Iterator[None]:
-    """Packages that are not imported yet seem not to be installed."""
-    new = [name for name in names if name not in sys.modules]
+def _without_unused_packages() -> Iterator[None]:
+    """The packages in `UNUSED_BY_COMMANDS` seem not to be installed, unless they are imported."""
+    new = [name for name in UNUSED_BY_COMMANDS if name not in sys.modules]
     sys.modules.update(dict.fromkeys(new))  # type: ignore[arg-type]  # None: not installed
     try:
         yield
@@ -126,29 +113,25 @@ def without_packages(names: Iterable[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def captured_stderr() -> Iterator[Callable[[], str]]:
-    """Redirects file descriptor 2. Yields: a function that returns what was written to it."""
+def silent_stderr() -> Iterator[None]:
+    """Discards what is written to file descriptor 2, such as the messages of TensorFlow's C++."""
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as file:
-        written: list[str] = []
-        stderr = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield lambda: written[0]
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            file.seek(0)
-            written.append(file.read().decode("utf-8", "replace").strip())
+    stderr = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 @contextlib.contextmanager
 def open_output(path: str | None) -> Iterator[IO[str]]:
     """Opens a file to write to, or standard output where there is no path; UTF-8 in any locale.
 
-    The file takes its name when it is complete, so a failure does not destroy an earlier one. Its
-    folder is created where it does not exist.
+    The file takes its name when it is complete (see `atomic_write`). Its folder is created.
     """
     if not path:
         yield sys.stdout

@@ -11,6 +11,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from absl import flags
+
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import initial_settings
 from tf_transformer.cli.command import SETTINGS, Flag, command, given, one_of, train_flags
@@ -22,8 +24,6 @@ from tf_transformer.host import memory
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
 
 if TYPE_CHECKING:
-    from absl import flags
-
     from tf_transformer.training.distribution import Workers
     from tf_transformer.training.trainer import Trainer
 
@@ -73,10 +73,9 @@ def train(values: flags.FlagValues) -> None:
     elif result:  # the run is complete
         _print_samples(trainer)
         print(f"\nThe model is in {shlex.quote(model_dir)} (averaged weights first). Next:")
-        names = ["translate", "evaluate", "export", "serve"]
-        if trainer.config.data.target == TREES:
-            names = ["parse", "evaluate"]
-        for name in names:
+        parses = trainer.config.data.target == TREES
+        names = "parse evaluate" if parses else "translate evaluate export serve"
+        for name in names.split():
             print(f"  {program} {name} --model_dir={shlex.quote(model_dir)}")
     else:
         ending = f"stopped and saved after {trainer.step:,} updates"
@@ -87,13 +86,12 @@ def train(values: flags.FlagValues) -> None:
 def _config(values: flags.FlagValues) -> tuple[Config, str]:
     """The settings of the preset or file, the initial model, and the flags; the model folder.
 
-    A run that is resumed does not need the initial model any more: its folder has the settings. So
-    it has those that a later version would start with another value.
+    For a run that is resumed, its folder has the settings of the initial model, and those that this
+    version would start with another value.
     """
+    name, config = values.preset, preset(values.preset)
     if values.config:
         name, config = pathlib.Path(values.config).stem, _read_config(values.config)
-    else:
-        name, config = values.preset, preset(values.preset)
     own = given(values, SETTINGS)
     data = dataclasses.replace(config.data, **given(values, (DataConfig,)))
     model_dir = values.model_dir or model_folder.default_model_dir(name, data)
@@ -118,11 +116,7 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
 
 
 def _read_config(path: str) -> Config:
-    """Reads the settings of a run, without those that it has chosen for its text.
-
-    `with_vocabularies` chooses them again: the sizes of the vocabularies, and separate embeddings
-    where there are two.
-    """
+    """Reads the settings of a run, without those that `with_vocabularies` chose for its text."""
     config = Config.load(path)
     size = max(config.model.input_vocab_size, config.model.target_vocab_size)
     shared = config.model.shared_embeddings or not config.data.shared_vocab
@@ -132,8 +126,7 @@ def _read_config(path: str) -> Config:
 def _check_memory(config: Config, workers: Workers) -> None:
     """Checks that the weights fit into the memory of this host, where CPUs compute the updates.
 
-    Without this check, the kernel would end the process without a message. The vocabularies are not
-    known yet. They have at most `vocab_size` sub-words, or those of the initial model.
+    Without this check, the kernel would end the process without a message.
 
     Raises: UserError when they do not fit.
     """
@@ -141,9 +134,8 @@ def _check_memory(config: Config, workers: Workers) -> None:
 
     if tf.config.list_logical_devices("GPU") and not config.train.logical_devices:
         return  # the memory of a GPU has its own error
-    size = config.data.vocab_size
-    if config.train.init_from:
-        size = config.model.target_vocab_size
+    # The vocabularies are not known yet, and this is their largest size.
+    size = config.model.target_vocab_size if config.train.init_from else config.data.vocab_size
     model = config.with_vocabularies(size, size).model
     replicas = workers.replicas // workers.count
     needed = replicas * 4 * 4 * model.parameters()  # weights, gradients, Adam's moments: float32
@@ -183,18 +175,14 @@ def average(values: flags.FlagValues) -> None:
     one_of(values, "last", "best")
     kept = model_folder.step_checkpoints(model_dir)
     if not 1 <= (1 if last is None else last) <= len(kept):
-        raise UserError(
-            f"{model_dir} has {len(kept)} checkpoints (train keeps --max_checkpoints of them)"
-        )
+        kept_by_train = "train keeps --max_checkpoints of them"
+        raise UserError(f"{model_dir} has {len(kept)} checkpoints ({kept_by_train})")
     start_tensorflow()
     from tf_transformer.checkpoints import checkpoint
 
+    chosen = kept[-last:] if last else checkpoint.last_eighth(kept)
     if best is not None:
         chosen = checkpoint.best_checkpoints(kept, best)
-    elif last is not None:
-        chosen = kept[-last:]
-    else:
-        chosen = checkpoint.last_eighth(kept)
     output = values.output or os.path.join(model_dir, model_folder.AVERAGED)
     checkpoint.average(chosen, output)
     print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
