@@ -69,10 +69,9 @@ def make_strategy(
     replicas: int | None = None,
     worker_minutes: float = TrainConfig.worker_minutes,
 ) -> tf.distribute.Strategy:
-    """Makes the distribution strategy.
+    """Makes the strategy for all GPUs, or where there is none, all logical CPUs.
 
-    It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
-    several workers, the devices of all of them.
+    Where `TF_CONFIG` names several workers, it has the devices of all of them.
 
     Args:
       logical_devices: how many logical CPUs to use, even where there are GPUs; 0 for all devices.
@@ -131,7 +130,7 @@ def _wait_for_workers(minutes: float) -> None:
     TensorFlow would wait without a limit and without names, and no signal handler of Python would
     run. Until all are there, a socket answers the others at the port of this worker.
 
-    Raises: UserError when some do not answer within some minutes, or this port is taken.
+    Raises: UserError when some do not answer within the minutes, or this port is taken.
     """
     config = json.loads(os.environ["TF_CONFIG"])
     missing = {  # the name of a worker -> its host and port
@@ -178,12 +177,7 @@ def _listen(port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def worker_failures() -> Iterator[None]:
-    """Turns the error of TensorFlow where another worker is gone into a clear one.
-
-    An error of this worker, such as one of its GPU, stays as it is.
-
-    Raises: UserError when another worker stops meanwhile.
-    """
+    """Raises: UserError when another worker stops meanwhile; other errors stay as they are."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -197,13 +191,10 @@ def worker_failures() -> Iterator[None]:
 
 
 class Workers:
-    """The workers of a run.
+    """The workers of a strategy.
 
     The chief, which is the first one, reads and writes the model folder, and broadcasts what the
     others need.
-
-    Args:
-      strategy: of `make_strategy`.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -274,17 +265,14 @@ def on_all_replicas(
     """Makes a graph that runs `step` in every replica.
 
     Args:
-      strategy: of the replicas.
       step: a function of tensors that returns the same in every replica.
-      signature: their `tf.TensorSpec`s. Each replica gets the whole tensors.
-    Returns: a function that returns what `step` returns.
+      signature: of the tensors. Each replica gets the whole ones.
     """
-
-    def first(result: Any) -> tf.Tensor:
-        return strategy.experimental_local_results(result)[0]
 
     @tf.function(input_signature=signature, autograph=False)
     def run(*arguments: tf.Tensor) -> Any:
-        return tf.nest.map_structure(first, strategy.run(step, args=arguments))
+        results = strategy.run(step, args=arguments)
+        local_results = strategy.experimental_local_results
+        return tf.nest.map_structure(lambda result: local_results(result)[0], results)
 
     return run

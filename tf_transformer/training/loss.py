@@ -47,8 +47,7 @@ def label_smoothed_cross_entropy(
 ) -> TokenSums:
     """-sum_k q(k) log p(k) with q(k) = (1 - e) [k is the label] + e / V (Sec. 5.4).
 
-    This is the definition. Training uses `chunked_gradients`, and the loss for `compile` is
-    `LabelSmoothedCrossEntropy`.
+    Training uses `chunked_gradients`, and the loss for `compile` is `LabelSmoothedCrossEntropy`.
 
     Args:
       tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
@@ -66,13 +65,10 @@ def label_smoothed_cross_entropy(
 
 
 def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
-    """Counts the tokens whose label has the largest logit.
-
-    The metric for `compile` is `TokenAccuracy`.
+    """Counts the tokens whose label has the largest logit; for `compile` use `TokenAccuracy`.
 
     Args:
-      tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
-      logits: `[B, T, V]`.
+      tar_real, logits: as for `label_smoothed_cross_entropy`.
     Returns: the number of correct tokens, and the number of tokens.
     """
     tar_real = tf.cast(tar_real, tf.int64)
@@ -83,11 +79,7 @@ def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
 
 @serializable
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas.
-
-    Args:
-      label_smoothing: epsilon_ls, at least 0 and below 1.
-    """
+    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas."""
 
     def __init__(
         self, label_smoothing: float = 0.1, name: str = "label_smoothed_cross_entropy",
@@ -189,11 +181,7 @@ def token_losses(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The loss of each token, 0 for padding, and the sums of `chunked_loss_sums`.
 
-    Args:
-      labels: int64 `[n]`.
-      logits: `[n, V]`.
-      label_smoothing: epsilon_ls.
-    Returns: float32 `[n]` and `[4]`.
+    Arguments are as for `token_cross_entropy`, with logits of any type. Returns: `[n]` and `[4]`.
     """
     logits = tf.cast(logits, tf.float32)
     real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)
@@ -214,8 +202,7 @@ def chunked_loss_sums(
     """Computes loss and accuracy from the decoder's output; for validation, without a gradient.
 
     Args:
-      project: the output projection, a function `project(x, *weights)` from `[n, D]` to `[n, V]`.
-      weights: a list of tensors.
+      project, weights: the output projection.
       x: the decoder's output `[B, T, D]`.
       tar_real: label ids `[B, T]`, 0 where there is padding.
       label_smoothing: epsilon_ls.
@@ -283,11 +270,9 @@ def chunk_tokens() -> int:
 
 
 def _chunks(x: tf.Tensor) -> tf.Tensor:
-    """Divides tokens into chunks of equal size n, about `chunk_tokens()`, padded with 0.
+    """Divides tokens into equal chunks of about `chunk_tokens()`, padded with 0.
 
-    Args:
-      x: `[B, T, ...]`.
-    Returns: `[chunks, n, ...]`.
+    `[B, T, ...]` -> `[chunks, n, ...]`.
     """
     of_token = x.shape[2:]
     tokens = tf.shape(x)[0] * tf.shape(x)[1]

@@ -50,16 +50,13 @@ class RunLog:
         self._first_step = step
         self._start = time.monotonic()
         path = os.path.join(model_dir, METRICS)
-        # What follows the checkpoint will be computed again.
         last = ("train", "validation") if validated else ("train",)
-        kept = [
-            line
-            for line in read_metrics(model_dir)
-            if line["step"] < step or (line["step"] == step and line["kind"] in last)
-        ]
+        lines = read_metrics(model_dir)
         with self._writing():
             with atomic_write(path) as file:
-                file.writelines(json.dumps(line) + "\n" for line in kept)
+                for line in lines:  # what follows the checkpoint will be computed again
+                    if line["step"] < step or (line["step"] == step and line["kind"] in last):
+                        file.write(json.dumps(line) + "\n")
             self._file = open(path, "a", encoding="utf-8")
             self._board = tf.summary.create_file_writer(os.path.join(model_dir, TENSORBOARD))
         disable = not show_bar or not shows_bars()
@@ -73,9 +70,8 @@ class RunLog:
         """Writes training metrics.
 
         Args:
-          step: updates made so far.
+          step, skipped: updates made and skipped so far.
           learning_rate: of the last update.
-          skipped: updates skipped so far.
           values: means over the last updates, of `MetricsAccumulator.means`.
         """
         values = {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
@@ -216,12 +212,7 @@ class MetricsAccumulator:
         return [self._sums.tolist(), self._norms, self._updates]
 
     def add(self, result: dict[str, np.ndarray], padded: int) -> None:
-        """Adds the result of an update.
-
-        Args:
-          result: of `Update`, in NumPy.
-          padded: tokens of one side of the batch, padding included.
-        """
+        """Adds the result of an `Update`, and the tokens of a side of its batch with padding."""
         self._all_sums += result["sums"]
         self._padded_tokens += padded
         self._replica_tokens = self._replica_tokens + result["replica_tokens"]
@@ -235,6 +226,7 @@ class MetricsAccumulator:
         """Returns the means of the updates, as a dict; speed and padding of this process."""
         sums, all_sums = Sums(*self._sums.tolist()), Sums(*self._all_sums.tolist())
         tokens = sums.target_tokens or math.nan  # every update was skipped
+        all_tokens = all_sums.source_tokens + all_sums.target_tokens
         seconds = max(time.monotonic() - self.since, 1e-9)
         return {
             "loss": sums.loss / tokens,
@@ -245,9 +237,7 @@ class MetricsAccumulator:
             "target_tokens_per_second": all_sums.target_tokens / seconds,
             "source_tokens_per_second": all_sums.source_tokens / seconds,
             "steps_per_second": self._steps / seconds,
-            "non_padding_fraction": (
-                (all_sums.source_tokens + all_sums.target_tokens) / max(2 * self._padded_tokens, 1)
-            ),
+            "non_padding_fraction": all_tokens / max(2 * self._padded_tokens, 1),
             "tokens_per_replica": (self._replica_tokens / max(self._steps, 1)).tolist(),
             "memory_gb": memory_gb(),
         }

@@ -62,8 +62,7 @@ def micro_batch_gradients(
     """Forward pass, loss and gradients of one micro-batch.
 
     Args:
-      settings: a `TrainConfig`.
-      model: a `Transformer`.
+      settings, model: of the run.
       inp: source ids `[b, S]`.
       tar: target ids `[b, T + 1]`, with start and end token.
       seed: of the dropout masks, int32 `[2]`.
@@ -91,14 +90,14 @@ class Update:
     loss scale.
 
     Args:
-      config: a `Config` with the sizes of its vocabularies.
+      config: the settings, with the sizes of the vocabularies.
       precision: name of a Keras dtype policy.
       strategy: of the replicas.
       accumulate: whether a replica may compute its rows in several micro-batches. Without it the
         graph is half as large.
       jit_compile: whether there is a form of the gradients that XLA compiles, for each shape.
       weighted: whether the pairs of the batches have weights.
-      optimizer: makes a `FusedAdam` of the configurations of model and training.
+      optimizer: makes the optimizer.
     """
 
     def __init__(
@@ -124,12 +123,7 @@ class Update:
         self.divide(config.train.micro_batch_tokens, accumulate)
 
     def divide(self, micro_batch_tokens: int, accumulate: bool = True) -> None:
-        """Makes the graphs for other micro-batches; weights and optimizer stay.
-
-        Args:
-          micro_batch_tokens: as for `gradient_accumulation_steps`.
-          accumulate: as for the constructor.
-        """
+        """Makes the graphs for other `gradient_accumulation_steps`; weights and optimizer stay."""
         self._micro_batch_tokens, self._accumulate = micro_batch_tokens, accumulate
         batch = [IDS, IDS]
         flags = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.bool)]
@@ -145,7 +139,7 @@ class Update:
         *weights: tf.Tensor,
         compiled: bool = True,
     ) -> dict[str, tf.Tensor]:
-        """Makes an update of a whole batch; arguments and result as of `step`."""
+        """Makes an update of a whole batch; arguments and result are as of `step`."""
         return self._run(inp, tar, stop_flags, tf.constant(compiled), *weights)
 
     def step(
@@ -166,7 +160,7 @@ class Update:
           compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
             the first call with a shape, its compilation takes seconds or minutes.
           weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
-        Returns: a dict, as `apply` returns it.
+        Returns: as of `apply`.
         """
         row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
         weights = tf.ones_like(row_tokens) if weights is None else weights  # (B)
@@ -229,11 +223,8 @@ class Update:
     def apply(
         self, gradients: list[tf.Tensor], sums: tf.Tensor, stop_flags: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Adds the results of all replicas, and updates the weights.
+        """Adds gradients and sums of all replicas, and updates the weights.
 
-        Args:
-          gradients, sums: of this replica.
-          stop_flags: of this worker.
         Returns: a dict, equal in all replicas: the `Sums` `[5]` over the batch, without the weights
           of the pairs; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped,
           1 where the norm was not finite, in which case weights and moments have not changed, nor
@@ -264,11 +255,9 @@ class Update:
         }
 
     def rehearse(self, bucket: Bucket) -> None:
-        """Makes an update of padding without XLA; nothing changes, also where memory is short.
+        """Makes an update of padding of a shape, without XLA. Nothing changes.
 
-        Args:
-          bucket: the shape of the batch.
-        Raises: tf.errors.ResourceExhaustedError.
+        Raises: tf.errors.ResourceExhaustedError where memory is short.
         """
         step, scale = self.optimizer.iterations.numpy(), self.loss_scale.state()
         try:
@@ -280,12 +269,10 @@ class Update:
             self.loss_scale.restore(scale)
 
     def compile(self, bucket: Bucket) -> None:
-        """Lets XLA compile the gradients of a shape; nothing changes.
+        """Lets XLA compile the gradients of a shape. Nothing changes.
 
         It may run in several threads, for one shape each, and beside updates.
 
-        Args:
-          bucket: the shape of the batch.
         Raises: tf.errors.OpError where XLA fails.
         """
         self._compile(*padding(bucket)).numpy()  # waits for its end
@@ -310,8 +297,7 @@ def eval_step(
     """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
 
     Args:
-      model: a `Transformer`.
-      inp, tar: as for `Update.step`.
+      model, inp, tar: as for `micro_batch_gradients`, with all rows of the batch.
       stop_flag: float32 `[1]`, not 0 where this worker is to stop.
     Returns: sums over the batch, float32 `[3]`: loss in nats, target tokens, correct target tokens;
       and the sum of the flags, float32 `[1]`.
@@ -327,11 +313,9 @@ def eval_step(
 def gradient_accumulation_steps(
     rows: Any, length: Any, replicas: int, micro_batch_tokens: int
 ) -> Any:
-    """How many micro-batches of a batch each replica computes; numbers or tensors.
+    """How many micro-batches each replica computes of a batch `[rows, length]`; ints or tensors.
 
     Args:
-      rows, length: the shape of the batch.
-      replicas: how many there are.
       micro_batch_tokens: most tokens of a micro-batch on a side, padding included. It has at least
         one row. 0 for the rows of the replica at once.
     """
@@ -355,10 +339,7 @@ def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | 
 def dropout_seed(step: tf.Tensor, seed: int, micro_batch: tf.Tensor | int) -> tf.Tensor:
     """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch.
 
-    Args:
-      step: the update, counted from 0.
-      seed: of the run.
-      micro_batch: its number in the batch.
+    The step is counted from 0, and the micro-batches of its batch too.
     """
     number = tf.cast(seed * MAX_MICRO_BATCHES + micro_batch, tf.int64)
     # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
