@@ -33,10 +33,10 @@ WORKER_GONE = re.compile(
     r"connection (reset|refused|timed out)|failed to connect|socket closed|remote target|heartbeat",
     re.IGNORECASE,
 )
-TF_CONFIG_EXAMPLE = (
-    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
-)
 WAITING_SECONDS = 30.0  # between two messages that name the workers which are missing
+
+# One strategy per process: a second one would reuse the first one's collective keys.
+_mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
 def split_cpu(logical_devices: int = 0) -> None:
@@ -83,17 +83,11 @@ def make_strategy(
         _check_cluster(os.environ["TF_CONFIG"])
         if logical_devices:
             raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
-        return _strategy(_multi_worker_strategy, worker_minutes)
+        return _multi_worker_strategy(worker_minutes)
     gpus = [] if logical_devices else tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
     names = tuple(device.name for device in devices[: logical_devices or replicas])
-    return _strategy(tf.distribute.MirroredStrategy, names)
-
-
-@functools.cache
-def _strategy(kind: Callable[..., Any], *arguments: Any) -> tf.distribute.Strategy:
-    """One strategy per process: a second one would reuse the first one's collective keys."""
-    return kind(*arguments)
+    return _mirrored_strategy(names)
 
 
 def _check_cluster(text: str) -> None:
@@ -105,10 +99,12 @@ def _check_cluster(text: str) -> None:
             return
     raise UserError(
         f"invalid TF_CONFIG {text!r}: give the workers and the index of this one, such as "
-        f"{TF_CONFIG_EXAMPLE}, or unset it"
+        '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+        '"task": {"type": "worker", "index": 0}}, or unset it'
     )
 
 
+@functools.cache
 def _multi_worker_strategy(minutes: float) -> tf.distribute.MultiWorkerMirroredStrategy:
     _wait_for_workers(minutes)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -177,7 +173,7 @@ def _listen(port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def worker_failures() -> Iterator[None]:
-    """Raises: UserError when another worker stops meanwhile; other errors stay as they are."""
+    """Turns TensorFlow's error where another worker is gone into a `UserError`; no other error."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -255,8 +251,7 @@ class Workers:
 
 def make_workers(settings: TrainConfig) -> Workers:
     """Makes the strategy of a run, and its `Workers`. Raises: UserError as `make_strategy`."""
-    minutes = settings.worker_minutes
-    return Workers(make_strategy(settings.logical_devices, worker_minutes=minutes))
+    return Workers(make_strategy(settings.logical_devices, None, settings.worker_minutes))
 
 
 def on_all_replicas(

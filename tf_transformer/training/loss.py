@@ -148,9 +148,7 @@ def token_cross_entropy(
     Args:
       labels: int64 `[n]`.
       logits: float32 `[n, V]`.
-      label_smoothing: epsilon_ls.
-    Returns: two float32 `[n]` in nats: the smoothed loss, as of
-      `label_smoothed_cross_entropy`, and -log p, which has no gradient.
+    Returns: two float32 `[n]` in nats: the smoothed loss, and -log p, which has no gradient.
     """
 
     @tf.custom_gradient
@@ -205,13 +203,12 @@ def chunked_loss_sums(
       project, weights: the output projection.
       x: the decoder's output `[B, T, D]`.
       tar_real: label ids `[B, T]`, 0 where there is padding.
-      label_smoothing: epsilon_ls.
     Returns: float32 `[4]`, sums over the tokens that are not padding: loss in nats, tokens,
       correct tokens, loss without smoothing.
     """
     sums = tf.map_fn(
         lambda chunk: token_losses(chunk[1], project(chunk[0], *weights), label_smoothing)[1],
-        (_chunks(x), _label_chunks(tar_real)),
+        (_chunks(x), tf.cast(_chunks(tar_real), tf.int64)),
         fn_output_signature=tf.TensorSpec([4], tf.float32),
         parallel_iterations=1,
     )  # (chunks, 4)
@@ -235,7 +232,8 @@ def chunked_gradients(
     Returns: the gradients of the sum of scale times the losses by `x`, in its type, and by each of
       the weights, float32; the sums `[4]`, without the scale.
     """
-    xs, labels = _chunks(x), _label_chunks(tar_real)  # (chunks, n, D), (chunks, n)
+    # TensorFlow compares int64 on a GPU, and int32 on the host.
+    xs, labels = _chunks(x), tf.cast(_chunks(tar_real), tf.int64)  # (chunks, n, D), (chunks, n)
     scales = _chunks(tf.broadcast_to(tf.reshape(scale, [-1, 1]), tf.shape(tar_real)))  # (chunks, n)
     weights = [tf.cast(weight, x.dtype) for weight in weights]  # once, and not in each chunk
 
@@ -270,10 +268,7 @@ def chunk_tokens() -> int:
 
 
 def _chunks(x: tf.Tensor) -> tf.Tensor:
-    """Divides tokens into equal chunks of about `chunk_tokens()`, padded with 0.
-
-    `[B, T, ...]` -> `[chunks, n, ...]`.
-    """
+    """`[B, T, ...]` -> `[chunks, n, ...]`, padded with 0; n is about `chunk_tokens()`."""
     of_token = x.shape[2:]
     tokens = tf.shape(x)[0] * tf.shape(x)[1]
     chunks = tf.maximum(-(-tokens // chunk_tokens()), 1)
@@ -281,9 +276,3 @@ def _chunks(x: tf.Tensor) -> tf.Tensor:
     x = tf.reshape(x, [tokens, *of_token])
     x = tf.pad(x, [[0, chunks * n - tokens], *([0, 0] for _ in of_token)])
     return tf.reshape(x, [chunks, n, *of_token])
-
-
-def _label_chunks(tar_real: tf.Tensor) -> tf.Tensor:
-    """The same for labels: `[B, T]` -> int64 `[chunks, n]`; the id of padding is 0."""
-    # TensorFlow compares int64 on a GPU, and int32 on the host.
-    return tf.cast(_chunks(tar_real), tf.int64)

@@ -13,7 +13,7 @@ import filelock
 import keras
 
 from tf_transformer.checkpoints import checkpoint, model_folder
-from tf_transformer.checkpoints.model_folder import initial_name, step_checkpoints
+from tf_transformer.checkpoints.model_folder import checkpoint_step, initial_name, step_checkpoints
 from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.normalization import warn_of_changes
@@ -41,10 +41,9 @@ SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization ar
 # dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
-    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
-    "validation", "max_skipped_steps", "decode_length_coverage",
-    "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
-    "worker_minutes",
+    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience", "validation",
+    "max_skipped_steps", "decode_length_coverage", "micro_batch_tokens", "precision", "jit_compile",
+    "logical_devices", "worker_minutes",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
@@ -212,10 +211,9 @@ class RunDirectory:
 
         So the average is as in a run without interruptions.
         """
-        paths = step_checkpoints(self.path)
-        steps = {path: model_folder.checkpoint_step(path) for path in paths}
-        regular = [path for path in paths[:-1] if steps[path] % settings.save_steps == 0]
-        kept = [*regular, *paths[-1:]][-settings.max_checkpoints :]
+        *earlier, last = paths = step_checkpoints(self.path)
+        regular = [path for path in earlier if checkpoint_step(path) % settings.save_steps == 0]
+        kept = [*regular, last][-settings.max_checkpoints :]
         for path in set(paths) - set(kept):
             os.remove(path)
 
@@ -253,10 +251,7 @@ def _set_aside(damaged: list[str]) -> None:
 def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> None:
     """Checks that the run in a folder resumes with the batches with which it was started.
 
-    Args:
-      state: of its checkpoint, with "data", the checksum of its batches.
-      checksum: of the batches now.
-    Raises: UserError when they differ, because of the text or of the version of the package.
+    Raises: UserError when the state of its checkpoint has another checksum or order of batches.
     """
     order = state.get("batch_order", BATCH_ORDER)
     if (state["data"], order) != (checksum, BATCH_ORDER):

@@ -34,21 +34,17 @@ class RunLog:
     """Writes the metrics of a run.
 
     Args:
-      model_dir: the folder that gets them.
       step: updates made so far.
       validated: whether the checkpoint was written after the validation of this step.
       end: the number of updates, and the `time.monotonic()`, at which the run stops.
-      show_bar: whether to show a progress bar on a terminal.
     Raises: UserError, as all methods do, when the files cannot be written.
     """
 
     def __init__(
         self, model_dir: str, step: int, validated: bool, end: tuple[int, float], show_bar: bool
     ) -> None:
-        self._model_dir = model_dir
-        self._end = end
-        self._first_step = step
-        self._start = time.monotonic()
+        self._model_dir, self._end = model_dir, end
+        self._first_step, self._start = step, time.monotonic()
         path = os.path.join(model_dir, METRICS)
         last = ("train", "validation") if validated else ("train",)
         lines = read_metrics(model_dir)
@@ -67,13 +63,7 @@ class RunLog:
         self._bar.update(step - self._bar.n)
 
     def train(self, step: int, learning_rate: float, skipped: int, values: dict[str, Any]) -> None:
-        """Writes training metrics.
-
-        Args:
-          step, skipped: updates made and skipped so far.
-          learning_rate: of the last update.
-          values: means over the last updates, of `MetricsAccumulator.means`.
-        """
+        """Writes training metrics: rate of the last update, updates skipped so far, and means."""
         values = {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
         self._write(step, "train", values)
         source, target = values["source_tokens_per_second"], values["target_tokens_per_second"]
@@ -179,12 +169,11 @@ class Progress:
     def stalled(self, patience: int) -> str:
         """When each metric was best, where none has improved for so many validations; else ""."""
         _, measured = self.validated  # a run may be resumed without BLEU
-        own = {name: best for name, best in self.best_of.items() if name in measured}
-        found = {name: best for name, best in own.items() if "/" not in name}  # not of other texts
-        if not patience or not found or min(since for *_, since in found.values()) < patience:
+        names = [name for name in self.best_of if name in measured and "/" not in name]
+        best = [(name, *self.best_of[name]) for name in names]  # not of other texts
+        if not patience or not best or min(since for *_, since in best) < patience:
             return ""
-        best = found.items()
-        return ", ".join(f"{name} was best at update {step:,}" for name, (_, step, _) in best)
+        return ", ".join(f"{name} was best at update {step:,}" for name, _, step, _ in best)
 
 
 class MetricsAccumulator:
@@ -199,9 +188,8 @@ class MetricsAccumulator:
 
     def __init__(self, state: list[Any] | None = None) -> None:
         # Of the updates that were not skipped.
-        self._sums, self._norms, self._updates = np.zeros(len(Sums._fields)), 0.0, 0
-        if state:
-            self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
+        sums, self._norms, self._updates = state or [[0.0] * len(Sums._fields), 0.0, 0]
+        self._sums = np.array(sums)
         # Of all updates of this process.
         self._all_sums, self._padded_tokens, self._steps = np.zeros(len(Sums._fields)), 0, 0
         self._replica_tokens = np.zeros(1)
@@ -245,8 +233,7 @@ class MetricsAccumulator:
 
 def memory_gb() -> float:
     """Peak memory in GB: of the fullest GPU, or where there is none, of this process."""
-    gpus = tf.config.list_logical_devices("GPU")
-    if gpus:
+    if gpus := tf.config.list_logical_devices("GPU"):
         names = [gpu.name.removeprefix("/device:") for gpu in gpus]
         return max(tf.config.experimental.get_memory_info(name)["peak"] for name in names) / 1e9
     unit = 1 if sys.platform == "darwin" else 1024

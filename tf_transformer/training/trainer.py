@@ -120,8 +120,7 @@ class Trainer:
         minutes = config.train.train_minutes
         self._deadline = time.monotonic() + minutes * 60 if minutes else math.inf
         keras.utils.set_random_seed(config.train.seed)
-        self.directory = directory
-        self.workers = workers
+        self.directory, self.workers = directory, workers
         validated = {"": corpus}
         for name, data in config.train.validation_texts().items():
             # A wrong name is reported before the text is encoded.
@@ -138,14 +137,11 @@ class Trainer:
         text = prepare_text(config, corpus, directory, workers, max_shapes)
         self.train_batches = text.batches("train")
         self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
-        self.validation_texts = [
-            _ValidationText(
-                prefix,
-                dataclasses.replace(text, corpus=each).batches("validation"),
-                self.samples("validation", self.config.train.bleu_sentences, each),
-            )
-            for prefix, each in validated.items()
-        ]
+        self.validation_texts = []
+        for prefix, each in validated.items():
+            batches = dataclasses.replace(text, corpus=each).batches("validation")
+            pairs = self.samples("validation", self.config.train.bleu_sentences, each)
+            self.validation_texts.append(_ValidationText(prefix, batches, pairs))
         tokenizer = bleu_tokenizer(self.config.data.target, self.config.train.bleu_tokenizer)
         make_bleu(tokenizer)  # what it lacks is said before the first update
         check_tokenizer(tokenizer, [target for _, target in self.validation_texts[0].pairs])
@@ -187,11 +183,11 @@ class Trainer:
         names = [device.split("device:")[-1] for device in strategy.extended.worker_devices]
         replicas = self.workers.replicas
         shapes = len(self.train_batches.buckets)
+        xla = f"on: {shapes} shapes to compile" if self._jit_compile else "off"
         logger.info(
             f"{self.model.count_params():,} parameters; {replicas} replica"
             f"{'s' if replicas > 1 else ''} ({', '.join(names)}), gradient accumulation steps: "
-            f"{self.plan.accumulation_steps}; {self.precision}, XLA "
-            f"{f'on: {shapes} shapes to compile' if self._jit_compile else 'off'}"
+            f"{self.plan.accumulation_steps}; {self.precision}, XLA {xla}"
         )
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
@@ -227,10 +223,8 @@ class Trainer:
     def run(self, second_interrupt: Handler = None) -> bool:
         """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
-        At the end, the last checkpoints are averaged.
+        At the end, the last checkpoints are averaged. `PreemptionHandler` gets `second_interrupt`.
 
-        Args:
-          second_interrupt: as for `PreemptionHandler`.
         Returns: True when the run is complete, False when it was interrupted (and saved).
         Raises: UserError when training diverges, a checkpoint cannot be written, or another worker
           has stopped.
@@ -402,23 +396,22 @@ class Trainer:
         rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
         translations: list[list[Any]] | None = None  # text, whether it is cut off
         with contextlib.suppress(_Interrupted):
-            found = self._translator.n_best(
-                sources[rows[self.workers.index]], 1, self._check_interrupted, skip_long=True
-            )
-            translations = [[best[0], best.truncated] for (best,) in found]
+            own = sources[rows[self.workers.index]]
+            n_best = self._translator.n_best(own, 1, self._check_interrupted, skip_long=True)
+            translations = [[best[0], best.truncated] for (best,) in n_best]
         parts = self.workers.gather(translations)
         if None in parts:
             raise _Interrupted
-        outputs, truncated = [""] * len(pairs), 0
+        found: list[Any] = [None] * len(pairs)
         for each, part in zip(rows, parts):
-            outputs[each] = [text for text, _ in part]
-            truncated += sum(is_cut for _, is_cut in part)
+            found[each] = part
+        outputs, truncated = zip(*found)
         tokenizer = self.config.train.bleu_tokenizer
         scores = score(outputs, references, self.config.data.target, tokenizer)
         return {
             "BLEU": scores.bleu,
             "chrF": scores.chrf,
-            "truncated": truncated / len(pairs),
+            "truncated": sum(truncated) / len(pairs),
             "signature": scores.bleu_signature,
         }
 
@@ -470,14 +463,13 @@ class Trainer:
         sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(self.tokenizers, ids)]
         with atomic_write(path, "wb") as file:  # unused rows have no text
             file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
-        checkpoints = step_checkpoints(folder)
+        *_, last = "none", *step_checkpoints(folder)
         float16 = self.precision == "mixed_float16"  # its largest number is 65,504
         rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
         raise UserError(
             f"{problem}. See its sentences in {path}, or start in another --model_dir with "
             f"{'--precision=mixed_bfloat16, ' if float16 else ''}a smaller --{rate} "
-            "or a larger --warmup_steps (last good checkpoint: "
-            f"{checkpoints[-1] if checkpoints else 'none'})"
+            f"or a larger --warmup_steps (last good checkpoint: {last})"
         )
 
     def _average(self, log: RunLog) -> None:

@@ -62,7 +62,6 @@ def micro_batch_gradients(
     """Forward pass, loss and gradients of one micro-batch.
 
     Args:
-      settings, model: of the run.
       inp: source ids `[b, S]`.
       tar: target ids `[b, T + 1]`, with start and end token.
       seed: of the dropout masks, int32 `[2]`.
@@ -92,12 +91,10 @@ class Update:
     Args:
       config: the settings, with the sizes of the vocabularies.
       precision: name of a Keras dtype policy.
-      strategy: of the replicas.
       accumulate: whether a replica may compute its rows in several micro-batches. Without it the
         graph is half as large.
       jit_compile: whether there is a form of the gradients that XLA compiles, for each shape.
       weighted: whether the pairs of the batches have weights.
-      optimizer: makes the optimizer.
     """
 
     def __init__(
@@ -124,41 +121,33 @@ class Update:
 
     def divide(self, micro_batch_tokens: int, accumulate: bool = True) -> None:
         """Makes the graphs for other `gradient_accumulation_steps`; weights and optimizer stay."""
-        self._micro_batch_tokens, self._accumulate = micro_batch_tokens, accumulate
-        batch = [IDS, IDS]
-        flags = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.bool)]
-        weights = [WEIGHTS] * self._weighted
-        self._run = on_all_replicas(self._strategy, self.step, [*batch, *flags, *weights])
-        self._compile = on_all_replicas(self._strategy, self._first_micro_batch, batch)
+        self._micro_batch_tokens = micro_batch_tokens if accumulate else 0
+        compiled, flags = tf.TensorSpec([], tf.bool), tf.TensorSpec([2], tf.float32)
+        signature = [compiled, IDS, IDS, flags, *[WEIGHTS] * self._weighted]
+        self._run = on_all_replicas(self._strategy, self.step, signature)
+        self._compile = on_all_replicas(self._strategy, self._first_micro_batch, [IDS, IDS])
 
-    def __call__(
-        self,
-        inp: tf.Tensor,
-        tar: tf.Tensor,
-        stop_flags: tf.Tensor,
-        *weights: tf.Tensor,
-        compiled: bool = True,
-    ) -> dict[str, tf.Tensor]:
-        """Makes an update of a whole batch; arguments and result are as of `step`."""
-        return self._run(inp, tar, stop_flags, tf.constant(compiled), *weights)
+    def __call__(self, *batch: tf.Tensor, compiled: bool = True) -> dict[str, tf.Tensor]:
+        """Makes an update of a whole batch: inp, tar, stop_flags and weights, as for `step`."""
+        return self._run(tf.constant(compiled), *batch)
 
     def step(
         self,
+        compiled: tf.Tensor,
         inp: tf.Tensor,
         tar: tf.Tensor,
         stop_flags: tf.Tensor,
-        compiled: tf.Tensor,
         weights: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """The part of one replica.
 
         Args:
+          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
+            the first call with a shape, its compilation takes seconds or minutes.
           inp: source ids of the whole batch `[B, S]`.
           tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
           stop_flags: float32 `[2]`, 1 where this worker wants to stop. Their sums are returned, so
             that all workers stop at the same update.
-          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
-            the first call with a shape, its compilation takes seconds or minutes.
           weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
         Returns: as of `apply`.
         """
@@ -173,9 +162,8 @@ class Update:
         self, inp: tf.Tensor, tar: tf.Tensor, scale: tf.Tensor, compiled: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The results of `micro_batch_gradients`, added over the micro-batches of this replica."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        steps = self._accumulation_steps(inp, replicas)
-        if not self._accumulate:
+        steps = self._accumulation_steps(inp)
+        if isinstance(steps, int):  # all rows of the replica at once
             return self._gradients_of(0, steps, inp, tar, scale, compiled)
 
         def add(i: tf.Tensor, total: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -189,10 +177,9 @@ class Update:
         )
         return gradients, sums
 
-    def _accumulation_steps(self, inp: tf.Tensor, replicas: int) -> tf.Tensor | int:
+    def _accumulation_steps(self, inp: tf.Tensor) -> tf.Tensor | int:
         """The micro-batches of each replica, for the ids `[B, S]` of a batch."""
-        if not self._accumulate:
-            return 1
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
         rows, length = tf.unstack(tf.shape(inp))
         return gradient_accumulation_steps(rows, length, replicas, self._micro_batch_tokens)
 
@@ -269,9 +256,7 @@ class Update:
             self.loss_scale.restore(scale)
 
     def compile(self, bucket: Bucket) -> None:
-        """Lets XLA compile the gradients of a shape. Nothing changes.
-
-        It may run in several threads, for one shape each, and beside updates.
+        """Lets XLA compile the gradients of a shape, beside other shapes and updates.
 
         Raises: tf.errors.OpError where XLA fails.
         """
@@ -279,8 +264,7 @@ class Update:
 
     def _first_micro_batch(self, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
         """The sums of the first micro-batch of this replica, computed as XLA compiled it."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        steps, scale = self._accumulation_steps(inp, replicas), tf.zeros([tf.shape(inp)[0]])
+        steps, scale = self._accumulation_steps(inp), tf.zeros([tf.shape(inp)[0]])
         _, sums = self._gradients_of(0, steps, inp, tar, scale, compiled=True)
         return sums
 
@@ -297,7 +281,7 @@ def eval_step(
     """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
 
     Args:
-      model, inp, tar: as for `micro_batch_gradients`, with all rows of the batch.
+      inp, tar: as for `Update.step`.
       stop_flag: float32 `[1]`, not 0 where this worker is to stop.
     Returns: sums over the batch, float32 `[3]`: loss in nats, target tokens, correct target tokens;
       and the sum of the flags, float32 `[1]`.
@@ -337,10 +321,7 @@ def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | 
 
 
 def dropout_seed(step: tf.Tensor, seed: int, micro_batch: tf.Tensor | int) -> tf.Tensor:
-    """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch.
-
-    The step is counted from 0, and the micro-batches of its batch too.
-    """
+    """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch."""
     number = tf.cast(seed * MAX_MICRO_BATCHES + micro_batch, tf.int64)
     # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
     # for the step.
