@@ -226,7 +226,7 @@ def chunked_gradients(
     """Computes the sums of `chunked_loss_sums`, and the gradients of the loss, chunk by chunk.
 
     Args:
-      project, weights, x, tar_real, label_smoothing: as for `chunked_loss_sums`.
+      project, weights, x, tar_real: as for `chunked_loss_sums`.
       scale: float32 scalar, factor on the loss: one over the number of tokens of the batch, times
         the loss scale of float16; or float32 `[B]`, such a factor for each pair.
     Returns: the gradients of the sum of scale times the losses by `x`, in its type, and by each of
