@@ -177,7 +177,7 @@ def _update(precision, accumulate):
     config = preset("pocket").replace(**settings)
     update = Update(config, precision, tf.distribute.get_strategy(), accumulate)
     graph = tf.function(update.step, autograph=False)
-    return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([2]), False)
+    return graph.get_concrete_function(False, SENTENCES, SENTENCES, tf.TensorSpec([2]))
 
 
 def _validation():

@@ -49,7 +49,7 @@ def test_an_epoch_has_the_shares_of_the_weights(mixed_config, mixed_run):
     # A few pairs are dropped, and each length has at least one pair.
     expected = {tags["<2de>"]: 600, tags["<2en>"]: 200}
     assert counts == pytest.approx(expected, abs=3)
-    inp, _ = next(iter(trainer.validation_batches[""].epoch(0)))
+    inp, _ = next(iter(trainer.validation_texts[0].batches.epoch(0)))
     assert set(inp.numpy()[:, 0]) <= {0, tags["<2de>"]}
 
 

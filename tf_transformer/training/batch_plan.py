@@ -40,13 +40,7 @@ def learning_rate_warning(config: Config, batches: Batches) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-    """How the batches of a run are divided.
-
-    Attributes:
-      config: a `Config`; `micro_batch_tokens` is what a replica computes at once.
-      batches: the training `Batches`.
-      replicas: how many.
-    """
+    """How the training batches are divided: a replica computes `micro_batch_tokens` at once."""
 
     config: Config
     batches: Batches

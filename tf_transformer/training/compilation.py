@@ -47,12 +47,9 @@ def most_shapes(config: Config) -> int:
 
 
 def choose_jit_compile(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> bool:
-    """Whether XLA compiles the gradients.
+    """Whether XLA compiles the gradients, by the setting `jit_compile` and the GPUs of a run.
 
-    Args:
-      wanted: "on", "off", or "auto": on for GPUs that `missing_machine_code` does not name. (On
-        CPUs XLA is slower.)
-      gpus: the physical GPUs of the run.
+    "auto" is on for GPUs that `missing_machine_code` does not name. (On CPUs XLA is slower.)
     """
     return bool(gpus) and not missing_machine_code(gpus) if wanted == "auto" else wanted == "on"
 
@@ -60,11 +57,10 @@ def choose_jit_compile(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) ->
 class ShapeCompiler:
     """Compiles the update of a run for each shape of its batches, several at a time.
 
-    A shape that XLA cannot compile is computed without it.
+    The most frequent shape comes first. A shape that XLA cannot compile is computed without it.
 
     Args:
-      update: an `Update` with `jit_compile`.
-      buckets: of the batches. The most frequent shape comes first.
+      update, buckets: of the run.
       replicas: of this host: each of them compiles a shape.
       wait: whether an update waits until its shape is compiled. Then an update does not depend on
         how fast XLA is; else it runs without XLA until then, with other rounding.

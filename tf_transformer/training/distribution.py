@@ -33,10 +33,10 @@ WORKER_GONE = re.compile(
     r"connection (reset|refused|timed out)|failed to connect|socket closed|remote target|heartbeat",
     re.IGNORECASE,
 )
-TF_CONFIG_EXAMPLE = (
-    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
-)
 WAITING_SECONDS = 30.0  # between two messages that name the workers which are missing
+
+# One strategy per process: a second one would reuse the first one's collective keys.
+_mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
 def split_cpu(logical_devices: int = 0) -> None:
@@ -69,10 +69,9 @@ def make_strategy(
     replicas: int | None = None,
     worker_minutes: float = TrainConfig.worker_minutes,
 ) -> tf.distribute.Strategy:
-    """Makes the distribution strategy.
+    """Makes the strategy for all GPUs, or where there is none, all logical CPUs.
 
-    It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
-    several workers, the devices of all of them.
+    Where `TF_CONFIG` names several workers, it has the devices of all of them.
 
     Args:
       logical_devices: how many logical CPUs to use, even where there are GPUs; 0 for all devices.
@@ -84,17 +83,11 @@ def make_strategy(
         _check_cluster(os.environ["TF_CONFIG"])
         if logical_devices:
             raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
-        return _strategy(_multi_worker_strategy, worker_minutes)
+        return _multi_worker_strategy(worker_minutes)
     gpus = [] if logical_devices else tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
     names = tuple(device.name for device in devices[: logical_devices or replicas])
-    return _strategy(tf.distribute.MirroredStrategy, names)
-
-
-@functools.cache
-def _strategy(kind: Callable[..., Any], *arguments: Any) -> tf.distribute.Strategy:
-    """One strategy per process: a second one would reuse the first one's collective keys."""
-    return kind(*arguments)
+    return _mirrored_strategy(names)
 
 
 def _check_cluster(text: str) -> None:
@@ -106,10 +99,12 @@ def _check_cluster(text: str) -> None:
             return
     raise UserError(
         f"invalid TF_CONFIG {text!r}: give the workers and the index of this one, such as "
-        f"{TF_CONFIG_EXAMPLE}, or unset it"
+        '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+        '"task": {"type": "worker", "index": 0}}, or unset it'
     )
 
 
+@functools.cache
 def _multi_worker_strategy(minutes: float) -> tf.distribute.MultiWorkerMirroredStrategy:
     _wait_for_workers(minutes)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -131,7 +126,7 @@ def _wait_for_workers(minutes: float) -> None:
     TensorFlow would wait without a limit and without names, and no signal handler of Python would
     run. Until all are there, a socket answers the others at the port of this worker.
 
-    Raises: UserError when some do not answer within some minutes, or this port is taken.
+    Raises: UserError when some do not answer within the minutes, or this port is taken.
     """
     config = json.loads(os.environ["TF_CONFIG"])
     missing = {  # the name of a worker -> its host and port
@@ -178,12 +173,7 @@ def _listen(port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def worker_failures() -> Iterator[None]:
-    """Turns the error of TensorFlow where another worker is gone into a clear one.
-
-    An error of this worker, such as one of its GPU, stays as it is.
-
-    Raises: UserError when another worker stops meanwhile.
-    """
+    """Turns TensorFlow's error where another worker is gone into a `UserError`; no other error."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -197,13 +187,10 @@ def worker_failures() -> Iterator[None]:
 
 
 class Workers:
-    """The workers of a run.
+    """The workers of a strategy.
 
     The chief, which is the first one, reads and writes the model folder, and broadcasts what the
     others need.
-
-    Args:
-      strategy: of `make_strategy`.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -264,8 +251,7 @@ class Workers:
 
 def make_workers(settings: TrainConfig) -> Workers:
     """Makes the strategy of a run, and its `Workers`. Raises: UserError as `make_strategy`."""
-    minutes = settings.worker_minutes
-    return Workers(make_strategy(settings.logical_devices, worker_minutes=minutes))
+    return Workers(make_strategy(settings.logical_devices, None, settings.worker_minutes))
 
 
 def on_all_replicas(
@@ -274,17 +260,14 @@ def on_all_replicas(
     """Makes a graph that runs `step` in every replica.
 
     Args:
-      strategy: of the replicas.
       step: a function of tensors that returns the same in every replica.
-      signature: their `tf.TensorSpec`s. Each replica gets the whole tensors.
-    Returns: a function that returns what `step` returns.
+      signature: of the tensors. Each replica gets the whole ones.
     """
-
-    def first(result: Any) -> tf.Tensor:
-        return strategy.experimental_local_results(result)[0]
 
     @tf.function(input_signature=signature, autograph=False)
     def run(*arguments: tf.Tensor) -> Any:
-        return tf.nest.map_structure(first, strategy.run(step, args=arguments))
+        results = strategy.run(step, args=arguments)
+        local_results = strategy.experimental_local_results
+        return tf.nest.map_structure(lambda result: local_results(result)[0], results)
 
     return run

@@ -24,9 +24,6 @@ logger = logging.getLogger(__name__)
 def recorded_init_from(init_from: str, model_dir: str) -> str:
     """Returns what `config.json` records: an absolute path, or the name of a built-in model.
 
-    Args:
-      init_from: the setting.
-      model_dir: the folder of the run.
     Raises: UserError where the run would start with the model that it replaces.
     """
     path = find_model_dir(init_from)
@@ -42,7 +39,6 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
 
     The dropout rate may differ, and the number of positions where they are not learned.
 
-    Returns: the tokenizers of source and target.
     Raises: UserError when a file is missing, or the run has other sizes.
     """
     init_from = config.train.init_from
@@ -61,26 +57,15 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
         )
     path = find(find_model_dir(init_from), None)
     check_same_vocabularies(read_state(path), tokenizers, path)
-    before, now = ((each.data.source, each.data.target) for each in (initial, config))
+    before, now = (f"{each.data.source} to {each.data.target}" for each in (initial, config))
     if before != now:
-        logger.warning(
-            "the model %s translates from %s to %s, this run from %s to %s",
-            *(init_from, *before, *now),
-        )
+        logger.warning(f"the model {init_from} translates from {before}, this run from {now}")
     return tokenizers
 
 
-def load_initial_weights(
-    model: Transformer,
-    settings: TrainConfig,
-    workers: Workers,
-) -> None:
+def load_initial_weights(model: Transformer, settings: TrainConfig, workers: Workers) -> None:
     """Starts a run with the weights of the initial model; the chief reads them.
 
-    Args:
-      model: a built `Transformer`.
-      settings: a `TrainConfig`.
-      workers: the `Workers`.
     Raises: UserError when the checkpoint is damaged.
     """
     if workers.is_chief:

@@ -47,8 +47,7 @@ def label_smoothed_cross_entropy(
 ) -> TokenSums:
     """-sum_k q(k) log p(k) with q(k) = (1 - e) [k is the label] + e / V (Sec. 5.4).
 
-    This is the definition. Training uses `chunked_gradients`, and the loss for `compile` is
-    `LabelSmoothedCrossEntropy`.
+    Training uses `chunked_gradients`, and the loss for `compile` is `LabelSmoothedCrossEntropy`.
 
     Args:
       tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
@@ -66,13 +65,10 @@ def label_smoothed_cross_entropy(
 
 
 def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
-    """Counts the tokens whose label has the largest logit.
-
-    The metric for `compile` is `TokenAccuracy`.
+    """Counts the tokens whose label has the largest logit; for `compile` use `TokenAccuracy`.
 
     Args:
-      tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
-      logits: `[B, T, V]`.
+      tar_real, logits: as for `label_smoothed_cross_entropy`.
     Returns: the number of correct tokens, and the number of tokens.
     """
     tar_real = tf.cast(tar_real, tf.int64)
@@ -83,11 +79,7 @@ def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
 
 @serializable
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas.
-
-    Args:
-      label_smoothing: epsilon_ls, at least 0 and below 1.
-    """
+    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas."""
 
     def __init__(
         self, label_smoothing: float = 0.1, name: str = "label_smoothed_cross_entropy",
@@ -156,9 +148,7 @@ def token_cross_entropy(
     Args:
       labels: int64 `[n]`.
       logits: float32 `[n, V]`.
-      label_smoothing: epsilon_ls.
-    Returns: two float32 `[n]` in nats: the smoothed loss, as of
-      `label_smoothed_cross_entropy`, and -log p, which has no gradient.
+    Returns: two float32 `[n]` in nats: the smoothed loss, and -log p, which has no gradient.
     """
 
     @tf.custom_gradient
@@ -189,11 +179,7 @@ def token_losses(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The loss of each token, 0 for padding, and the sums of `chunked_loss_sums`.
 
-    Args:
-      labels: int64 `[n]`.
-      logits: `[n, V]`.
-      label_smoothing: epsilon_ls.
-    Returns: float32 `[n]` and `[4]`.
+    Arguments are as for `token_cross_entropy`, with logits of any type. Returns: `[n]` and `[4]`.
     """
     logits = tf.cast(logits, tf.float32)
     real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)
@@ -214,17 +200,15 @@ def chunked_loss_sums(
     """Computes loss and accuracy from the decoder's output; for validation, without a gradient.
 
     Args:
-      project: the output projection, a function `project(x, *weights)` from `[n, D]` to `[n, V]`.
-      weights: a list of tensors.
+      project, weights: the output projection.
       x: the decoder's output `[B, T, D]`.
       tar_real: label ids `[B, T]`, 0 where there is padding.
-      label_smoothing: epsilon_ls.
     Returns: float32 `[4]`, sums over the tokens that are not padding: loss in nats, tokens,
       correct tokens, loss without smoothing.
     """
     sums = tf.map_fn(
         lambda chunk: token_losses(chunk[1], project(chunk[0], *weights), label_smoothing)[1],
-        (_chunks(x), _label_chunks(tar_real)),
+        (_chunks(x), tf.cast(_chunks(tar_real), tf.int64)),
         fn_output_signature=tf.TensorSpec([4], tf.float32),
         parallel_iterations=1,
     )  # (chunks, 4)
@@ -242,13 +226,14 @@ def chunked_gradients(
     """Computes the sums of `chunked_loss_sums`, and the gradients of the loss, chunk by chunk.
 
     Args:
-      project, weights, x, tar_real, label_smoothing: as for `chunked_loss_sums`.
+      project, weights, x, tar_real: as for `chunked_loss_sums`.
       scale: float32 scalar, factor on the loss: one over the number of tokens of the batch, times
         the loss scale of float16; or float32 `[B]`, such a factor for each pair.
     Returns: the gradients of the sum of scale times the losses by `x`, in its type, and by each of
       the weights, float32; the sums `[4]`, without the scale.
     """
-    xs, labels = _chunks(x), _label_chunks(tar_real)  # (chunks, n, D), (chunks, n)
+    # TensorFlow compares int64 on a GPU, and int32 on the host.
+    xs, labels = _chunks(x), tf.cast(_chunks(tar_real), tf.int64)  # (chunks, n, D), (chunks, n)
     scales = _chunks(tf.broadcast_to(tf.reshape(scale, [-1, 1]), tf.shape(tar_real)))  # (chunks, n)
     weights = [tf.cast(weight, x.dtype) for weight in weights]  # once, and not in each chunk
 
@@ -283,12 +268,7 @@ def chunk_tokens() -> int:
 
 
 def _chunks(x: tf.Tensor) -> tf.Tensor:
-    """Divides tokens into chunks of equal size n, about `chunk_tokens()`, padded with 0.
-
-    Args:
-      x: `[B, T, ...]`.
-    Returns: `[chunks, n, ...]`.
-    """
+    """`[B, T, ...]` -> `[chunks, n, ...]`, padded with 0; n is about `chunk_tokens()`."""
     of_token = x.shape[2:]
     tokens = tf.shape(x)[0] * tf.shape(x)[1]
     chunks = tf.maximum(-(-tokens // chunk_tokens()), 1)
@@ -296,9 +276,3 @@ def _chunks(x: tf.Tensor) -> tf.Tensor:
     x = tf.reshape(x, [tokens, *of_token])
     x = tf.pad(x, [[0, chunks * n - tokens], *([0, 0] for _ in of_token)])
     return tf.reshape(x, [chunks, n, *of_token])
-
-
-def _label_chunks(tar_real: tf.Tensor) -> tf.Tensor:
-    """The same for labels: `[B, T]` -> int64 `[chunks, n]`; the id of padding is 0."""
-    # TensorFlow compares int64 on a GPU, and int32 on the host.
-    return tf.cast(_chunks(tar_real), tf.int64)

@@ -23,25 +23,17 @@ class FusedAdam(keras.optimizers.Adam):
     """
 
     def apply_if(
-        self,
-        finite: tf.Tensor,
-        gradients: Sequence[tf.Tensor],
-        variables: Sequence[keras.Variable],
+        self, finite: tf.Tensor, gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable]
     ) -> None:
         """Applies one update in each replica to its own copy of the weights.
 
-        The gradients are already summed over the replicas. (`apply_gradients` would sum them
-        again.)
+        The gradients are dense, and already summed over the replicas. (`apply_gradients` would sum
+        them again.)
 
-        Where the gradients are not finite, they are taken as 0, with b1 = b2 = 1 and lr = 0, so
-        that m, v and w stay as they are. This is decided on the device: a `tf.cond` would make the
-        host wait for the gradients before it starts the update. The number of updates rises all
+        Where `finite`, a bool scalar, is false, they are taken as 0, with b1 = b2 = 1 and lr = 0,
+        so that m, v and w stay as they are. This is decided on the device: a `tf.cond` would make
+        the host wait for the gradients before it starts the update. The number of updates rises all
         the same: it is the place in the text and the key of the dropout masks.
-
-        Args:
-          finite: bool scalar. Where it is false, weights and moments do not change.
-          gradients: dense, equal in all replicas.
-          variables: the weights, as given to `build`.
         """
         mask = tf.cast(finite, tf.float32)
         learning_rate = tf.math.multiply_no_nan(tf.convert_to_tensor(self.learning_rate), mask)
@@ -63,7 +55,6 @@ class FusedAdam(keras.optimizers.Adam):
         """Updates one weight by a dense gradient of its shape.
 
         Args:
-          gradient, variable, learning_rate: as for `keras.optimizers.Adam`.
           betas: other values of b1 and b2.
           powers: b1^t and b2^t with the values of the optimizer; None to compute them.
         """
@@ -91,9 +82,5 @@ class FusedAdam(keras.optimizers.Adam):
 
 def make_optimizer(model_config: ModelConfig, train_config: TrainConfig) -> FusedAdam:
     """Adam with the learning rate of a run."""
-    return FusedAdam(
-        make_schedule(model_config, train_config),
-        beta_1=train_config.beta_1,
-        beta_2=train_config.beta_2,
-        epsilon=train_config.epsilon,
-    )
+    schedule = make_schedule(model_config, train_config)
+    return FusedAdam(schedule, train_config.beta_1, train_config.beta_2, train_config.epsilon)

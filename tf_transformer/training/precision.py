@@ -15,14 +15,13 @@ GROWTH_INTERVAL = 2000  # finite updates after which the loss scale doubles
 
 
 def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> str:
-    """Chooses the dtype policy.
+    """Chooses the name of the Keras dtype policy.
 
     Args:
       wanted: the setting `precision`. "auto" chooses bfloat16 where every device has matrix
         multiplication in it: GPUs of compute capability 8 or higher, and CPUs with AMX. On other
         CPUs TensorFlow's bfloat16 is slower than its float32.
-      gpus: the physical GPUs of the run, none for a CPU.
-    Returns: the name of a Keras dtype policy.
+      gpus: of the run, none for a CPU.
     """
     if wanted != "auto":
         return wanted
@@ -38,9 +37,6 @@ class LossScale:
 
     It is halved when a gradient overflows, in which case the update is skipped, and doubled after
     `GROWTH_INTERVAL` updates without an overflow (Micikevicius et al. 2018, Sec. 3.2).
-
-    Args:
-      precision: name of a Keras dtype policy.
     """
 
     def __init__(self, precision: str = "float32") -> None:
@@ -57,11 +53,7 @@ class LossScale:
         return [gradient / self.scale for gradient in gradients] if self._varies else gradients
 
     def update(self, finite: tf.Tensor) -> None:
-        """Adapts the scale; runs in each replica.
-
-        Args:
-          finite: bool scalar, whether the last gradient was finite.
-        """
+        """Adapts the scale in each replica, where the last gradient was finite, or was not."""
         if not self._varies:
             return
         grow = finite & (self._finite_updates + 1 >= GROWTH_INTERVAL)
@@ -73,9 +65,9 @@ class LossScale:
 
     def state(self) -> list[float] | None:
         """The state to checkpoint; None where the scale is always 1."""
-        return (
-            [float(self.scale.numpy()), int(self._finite_updates.numpy())] if self._varies else None
-        )
+        if not self._varies:
+            return None
+        return [float(self.scale.numpy()), int(self._finite_updates.numpy())]
 
     def restore(self, state: list[float] | None) -> None:
         """Restores what `state` returned; None changes nothing."""

@@ -30,29 +30,22 @@ OF_A_HOST = {"data", "validation", "logical_devices", "worker_minutes"}  # each 
 class TrainingText:
     """The text of a run on one of its workers.
 
-    Attributes:
-      config: a `Config` with the sizes of the vocabularies; after `batches("train")` also with the
-        longest outputs that the text needs.
-      corpus: a `Corpus`.
-      tokenizers: of source and target.
-      cache: the folder of the encoded text.
-      workers: the `Workers`.
+    The settings have the sizes of the vocabularies, and after `batches("train")` also the longest
+    outputs that the text needs.
     """
 
     config: Config
     corpus: Corpus
     tokenizers: tuple[Tokenizer, Tokenizer]
-    cache: str
+    cache: str  # the folder of the encoded text
     workers: Workers
 
     def batches(self, split: str) -> Batches:
-        """Encodes one split and divides it into batches.
+        """Encodes the split "train" or "validation", and divides it into batches.
 
         The validation split is computed without micro-batches, so its batches are no larger than
         what the replicas compute at once.
 
-        Args:
-          split: "train" or "validation".
         Raises: UserError for text that cannot be used, or that differs from the chief's.
         """
         data, train = self.config.data, self.config.train
@@ -114,11 +107,9 @@ class TrainingText:
         return [number for pairs, number in zip(encoded, times) for _ in pairs.shards]
 
     def _encode(self, corpus: Corpus, split: str) -> tuple[EncodedPairs, int]:
-        """Encodes a split of one corpus. A worker that sees the chief's folder opens its shards.
+        """Encodes a split of one corpus. Returns: the pairs; the checksum of the chief's.
 
-        The others encode the text too, after the chief.
-
-        Returns: an `EncodedPairs`; the checksum of the chief's.
+        After the chief, a worker that sees its folder opens its shards. Others encode the text too.
         """
         text = (corpus, split, self.tokenizers, self.config.data)
         folder = os.path.abspath(shard_folder(*text, self.cache))
@@ -138,15 +129,9 @@ class TrainingText:
 def prepare_text(
     config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers, max_shapes: int
 ) -> TrainingText:
-    """The chief learns or loads the vocabulary and broadcasts it.
+    """The chief learns or loads the vocabulary and broadcasts it, with its settings.
 
-    Args:
-      config, corpus: as for `Trainer`.
-      directory: a `RunDirectory`, which keeps the vocabulary and the encoded text.
-      workers: the `Workers`.
-      max_shapes: of a new run, where the setting is 0.
-    Raises: UserError for settings other than the chief's, or than those of the run in the
-      directory.
+    Raises: UserError for other settings than the chief's, or than the run in the directory has.
     """
     chief_config = config
     learned: tuple[Tokenizer, ...] = ()
@@ -158,9 +143,8 @@ def prepare_text(
     tokenizers = (source, source if models[0] == models[1] else target)
     if not workers.is_chief:
         config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
-        check_same_settings(
-            chief_config, config, f"{workers.name} has other settings than the chief:"
-        )
+        subject = f"{workers.name} has other settings than the chief:"
+        check_same_settings(chief_config, config, subject)
         if differences := config.differences(chief_config, MAY_CHANGE - OF_A_HOST):
             logger.warning(f"{workers.name} takes the settings of the chief: {differences}")
     cache = os.path.join(directory.path, CACHE)

@@ -13,7 +13,7 @@ import filelock
 import keras
 
 from tf_transformer.checkpoints import checkpoint, model_folder
-from tf_transformer.checkpoints.model_folder import initial_name, step_checkpoints
+from tf_transformer.checkpoints.model_folder import checkpoint_step, initial_name, step_checkpoints
 from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.normalization import warn_of_changes
@@ -41,14 +41,13 @@ SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization ar
 # dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
-    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
-    "validation", "max_skipped_steps", "decode_length_coverage",
-    "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
-    "worker_minutes",
+    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience", "validation",
+    "max_skipped_steps", "decode_length_coverage", "micro_batch_tokens", "precision", "jit_compile",
+    "logical_devices", "worker_minutes",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
-# first to be removed: without it, the other files are not taken for a run.
+# first to be removed: without them, the other files are not taken for a run.
 RUN_FILES = (
     model_folder.CONFIG, model_folder.AVERAGED, model_folder.BEST, model_folder.CHECKPOINTS,
     "shared.model", "source.model", "target.model", model_folder.METRICS, model_folder.TENSORBOARD,
@@ -110,12 +109,11 @@ class RunDirectory:
     def prepare_vocabulary(
         self, config: Config, corpus: Corpus, max_shapes: int = 0
     ) -> tuple[Config, tuple[Tokenizer, Tokenizer]]:
-        """Learns the vocabularies, or loads those of the run in the folder.
+        """Learns the vocabularies, or loads the ones of the run in the folder.
 
         Args:
-          config, corpus: as for `Trainer`.
           max_shapes: of a new run, where the setting is 0.
-        Returns: the `Config` with the vocabulary sizes, the number of shapes and absolute paths of
+        Returns: the settings with the vocabulary sizes, the number of shapes and absolute paths of
           the data; the tokenizers.
         Raises: UserError when the run in the folder has other settings, when the folder holds a
           model without the checkpoints to resume from, or for text that cannot be used.
@@ -143,10 +141,7 @@ class RunDirectory:
         return config, tokenizers
 
     def begin(self) -> None:
-        """Saves the vocabulary of a new run, instead of what it overwrites.
-
-        Nothing may refuse the new run any more.
-        """
+        """Saves the vocabulary of a new run, which nothing refuses any more; overwrites the old."""
         if not self._new:
             return
         if self._overwrite:
@@ -164,7 +159,7 @@ class RunDirectory:
         """Restores the newest checkpoint that is not damaged.
 
         Returns: its training state, or None where there is no checkpoint of the run yet.
-        Raises: UserError when all checkpoints are damaged.
+        Raises: UserError when all are damaged.
         """
         # The checkpoints may be of the run that is overwritten.
         paths = [] if self._new else step_checkpoints(self.path)
@@ -193,13 +188,10 @@ class RunDirectory:
         state: dict[str, Any],
         settings: TrainConfig,
     ) -> None:
-        """Writes the checkpoint of an update and removes those that are no longer needed.
+        """Writes the checkpoint of the update `state["step"]`, and removes the oldest ones.
 
         A thread does it, with a copy of all that a checkpoint holds. There is one copy at a time.
 
-        Args:
-          state: the training state; its "step" is the update.
-          settings: a `TrainConfig`, which says how many are kept.
         Raises: UserError when the file before it could not be written, as `wait` does.
         """
         self.wait()
@@ -215,14 +207,13 @@ class RunDirectory:
         self._written = self._writer.submit(write)
 
     def _prune(self, settings: TrainConfig) -> None:
-        """Removes checkpoints beyond `max_checkpoints`, and those of interruptions.
+        """Removes checkpoints beyond `max_checkpoints`, and the ones of interruptions.
 
-        The average is then that of a run without interruptions.
+        So the average is as in a run without interruptions.
         """
-        paths = step_checkpoints(self.path)
-        steps = {path: model_folder.checkpoint_step(path) for path in paths}
-        regular = [path for path in paths[:-1] if steps[path] % settings.save_steps == 0]
-        kept = [*regular, *paths[-1:]][-settings.max_checkpoints :]
+        *earlier, last = paths = step_checkpoints(self.path)
+        regular = [path for path in earlier if checkpoint_step(path) % settings.save_steps == 0]
+        kept = [*regular, last][-settings.max_checkpoints :]
         for path in set(paths) - set(kept):
             os.remove(path)
 
@@ -233,13 +224,9 @@ class RunDirectory:
         self._written = self._writer.submit(checkpoint.write, path, contents)
 
     def average(self, model: keras.Model, settings: TrainConfig) -> None:
-        """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
+        """Writes the mean of the `last_eighth` of the checkpoints, and restores it (Sec. 6.1).
 
-        They are those of `checkpoint.last_eighth`. Damaged ones are left out.
-
-        Args:
-          model: a built `Transformer`.
-          settings: a `TrainConfig`.
+        Damaged ones are left out.
         """
         self.wait()
         self._prune(settings)  # the process may have been killed after the last save
@@ -250,9 +237,8 @@ class RunDirectory:
         _set_aside(damaged)
         checkpoint.restore(averaged, model)
         logger.info(
-            "averaged the last %d of %d checkpoints, those of the last eighth of the updates "
-            "(Sec. 6.1)",
-            *(len(paths) - len(damaged), len(kept)),
+            f"averaged the last {len(paths) - len(damaged)} of {len(kept)} checkpoints, those of "
+            "the last eighth of the updates (Sec. 6.1)"
         )
 
 
@@ -263,13 +249,9 @@ def _set_aside(damaged: list[str]) -> None:
 
 
 def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> None:
-    """Checks that a run resumes with the batches with which it was started.
+    """Checks that the run in a folder resumes with the batches with which it was started.
 
-    Args:
-      state: of its checkpoint, with "data", the checksum of its batches.
-      checksum: that of the batches now.
-      folder: of the run.
-    Raises: UserError when they differ, because of the text or of the version of the package.
+    Raises: UserError when the state of its checkpoint has another checksum or order of batches.
     """
     order = state.get("batch_order", BATCH_ORDER)
     if (state["data"], order) != (checksum, BATCH_ORDER):
@@ -298,27 +280,25 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
 
 
 def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
-    """The vocabularies of a new run: those of the initial model, or learned ones."""
+    """The vocabularies of a new run: given ones, the initial model's, or learned ones."""
     data, init_from = config.data, config.train.init_from
     tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]  # each once
     if data.vocab_model:
         tokenizers = read_vocabularies(data.vocab_model, data.shared_vocab)
-    elif not init_from:
-        size = f"{data.vocab_size:,}"
-        logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
+    elif init_from:
+        tokenizers = initial_vocabulary(config)
+    else:
+        logger.info(f"learning a vocabulary of {data.vocab_size:,} sub-words from {corpus.name}")
         tokenizers = learn_tokenizers(
             lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags,
             data.subword_model, data.normalization,
         )  # fmt: skip
-    else:
-        tokenizers = initial_vocabulary(config)
     known = tokenizers[0].tags
     if missing := set(tags) - set(known):
         advice = "" if init_from else "; spm_train --control_symbols adds tags too"
         raise UserError(
             f"the vocabulary of {init_from or data.vocab_model} has no tag "
-            f"{' or '.join(sorted(missing))}: its tags are {', '.join(known) or 'none'}"
-            f"{advice}"
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(known) or 'none'}{advice}"
         )
     parts = (part.read("train") for part in corpus.parts("train"))
     sample = itertools.chain.from_iterable(itertools.islice(part, SAMPLED_PAIRS) for part in parts)

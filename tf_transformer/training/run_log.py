@@ -34,32 +34,25 @@ class RunLog:
     """Writes the metrics of a run.
 
     Args:
-      model_dir: the folder that gets them.
       step: updates made so far.
       validated: whether the checkpoint was written after the validation of this step.
       end: the number of updates, and the `time.monotonic()`, at which the run stops.
-      show_bar: whether to show a progress bar on a terminal.
     Raises: UserError, as all methods do, when the files cannot be written.
     """
 
     def __init__(
         self, model_dir: str, step: int, validated: bool, end: tuple[int, float], show_bar: bool
     ) -> None:
-        self._model_dir = model_dir
-        self._end = end
-        self._first_step = step
-        self._start = time.monotonic()
+        self._model_dir, self._end = model_dir, end
+        self._first_step, self._start = step, time.monotonic()
         path = os.path.join(model_dir, METRICS)
-        # What follows the checkpoint will be computed again.
         last = ("train", "validation") if validated else ("train",)
-        kept = [
-            line
-            for line in read_metrics(model_dir)
-            if line["step"] < step or (line["step"] == step and line["kind"] in last)
-        ]
+        lines = read_metrics(model_dir)
         with self._writing():
             with atomic_write(path) as file:
-                file.writelines(json.dumps(line) + "\n" for line in kept)
+                for line in lines:  # what follows the checkpoint will be computed again
+                    if line["step"] < step or (line["step"] == step and line["kind"] in last):
+                        file.write(json.dumps(line) + "\n")
             self._file = open(path, "a", encoding="utf-8")
             self._board = tf.summary.create_file_writer(os.path.join(model_dir, TENSORBOARD))
         disable = not show_bar or not shows_bars()
@@ -70,14 +63,7 @@ class RunLog:
         self._bar.update(step - self._bar.n)
 
     def train(self, step: int, learning_rate: float, skipped: int, values: dict[str, Any]) -> None:
-        """Writes training metrics.
-
-        Args:
-          step: updates made so far.
-          learning_rate: of the last update.
-          skipped: updates skipped so far.
-          values: means over the last updates, of `MetricsAccumulator.means`.
-        """
+        """Writes training metrics: rate of the last update, updates skipped so far, and means."""
         values = {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
         self._write(step, "train", values)
         source, target = values["source_tokens_per_second"], values["target_tokens_per_second"]
@@ -183,12 +169,11 @@ class Progress:
     def stalled(self, patience: int) -> str:
         """When each metric was best, where none has improved for so many validations; else ""."""
         _, measured = self.validated  # a run may be resumed without BLEU
-        own = {name: best for name, best in self.best_of.items() if name in measured}
-        found = {name: best for name, best in own.items() if "/" not in name}  # not of other texts
-        if not patience or not found or min(since for *_, since in found.values()) < patience:
+        names = [name for name in self.best_of if name in measured and "/" not in name]
+        best = [(name, *self.best_of[name]) for name in names]  # not of other texts
+        if not patience or not best or min(since for *_, since in best) < patience:
             return ""
-        best = found.items()
-        return ", ".join(f"{name} was best at update {step:,}" for name, (_, step, _) in best)
+        return ", ".join(f"{name} was best at update {step:,}" for name, _, step, _ in best)
 
 
 class MetricsAccumulator:
@@ -203,9 +188,8 @@ class MetricsAccumulator:
 
     def __init__(self, state: list[Any] | None = None) -> None:
         # Of the updates that were not skipped.
-        self._sums, self._norms, self._updates = np.zeros(len(Sums._fields)), 0.0, 0
-        if state:
-            self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
+        sums, self._norms, self._updates = state or [[0.0] * len(Sums._fields), 0.0, 0]
+        self._sums = np.array(sums)
         # Of all updates of this process.
         self._all_sums, self._padded_tokens, self._steps = np.zeros(len(Sums._fields)), 0, 0
         self._replica_tokens = np.zeros(1)
@@ -216,12 +200,7 @@ class MetricsAccumulator:
         return [self._sums.tolist(), self._norms, self._updates]
 
     def add(self, result: dict[str, np.ndarray], padded: int) -> None:
-        """Adds the result of an update.
-
-        Args:
-          result: of `Update`, in NumPy.
-          padded: tokens of one side of the batch, padding included.
-        """
+        """Adds the result of an `Update`, and the tokens of a side of its batch with padding."""
         self._all_sums += result["sums"]
         self._padded_tokens += padded
         self._replica_tokens = self._replica_tokens + result["replica_tokens"]
@@ -235,6 +214,7 @@ class MetricsAccumulator:
         """Returns the means of the updates, as a dict; speed and padding of this process."""
         sums, all_sums = Sums(*self._sums.tolist()), Sums(*self._all_sums.tolist())
         tokens = sums.target_tokens or math.nan  # every update was skipped
+        all_tokens = all_sums.source_tokens + all_sums.target_tokens
         seconds = max(time.monotonic() - self.since, 1e-9)
         return {
             "loss": sums.loss / tokens,
@@ -245,9 +225,7 @@ class MetricsAccumulator:
             "target_tokens_per_second": all_sums.target_tokens / seconds,
             "source_tokens_per_second": all_sums.source_tokens / seconds,
             "steps_per_second": self._steps / seconds,
-            "non_padding_fraction": (
-                (all_sums.source_tokens + all_sums.target_tokens) / max(2 * self._padded_tokens, 1)
-            ),
+            "non_padding_fraction": all_tokens / max(2 * self._padded_tokens, 1),
             "tokens_per_replica": (self._replica_tokens / max(self._steps, 1)).tolist(),
             "memory_gb": memory_gb(),
         }
@@ -255,8 +233,7 @@ class MetricsAccumulator:
 
 def memory_gb() -> float:
     """Peak memory in GB: of the fullest GPU, or where there is none, of this process."""
-    gpus = tf.config.list_logical_devices("GPU")
-    if gpus:
+    if gpus := tf.config.list_logical_devices("GPU"):
         names = [gpu.name.removeprefix("/device:") for gpu in gpus]
         return max(tf.config.experimental.get_memory_info(name)["peak"] for name in names) / 1e9
     unit = 1 if sys.platform == "darwin" else 1024

@@ -1,5 +1,6 @@
 """Learning rate schedules: Eq. 3 (Sec. 5.3), and others with the same linear warm-up."""
 
+import dataclasses
 import inspect
 from typing import Any
 
@@ -19,25 +20,19 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
+@dataclasses.dataclass(eq=False)
 class CustomSchedule(_Schedule):
     """The learning rate of Eq. 3, with an additional factor.
 
         lrate = scale * d_model^-0.5 * min(step_num^-0.5, step_num * warmup_steps^-1.5)
 
-    Keras counts updates from 0, so the first update has rate 0, as in the reference code.
-
-    Args:
-      d_model: width of the model.
-      warmup_steps: updates while the rate rises.
-      scale: 1 in the paper. Batches much smaller than the paper's have noisier gradients and need a
-        lower rate.
+    Keras counts updates from 0, so the first update has rate 0, as in the reference code. Batches
+    much smaller than the paper's have noisier gradients and need a lower `scale`.
     """
 
-    def __init__(self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0) -> None:
-        super().__init__()
-        self.d_model = d_model
-        self.warmup_steps = warmup_steps
-        self.scale = scale
+    d_model: int  # width of the model
+    warmup_steps: int = 4000  # updates while the rate rises
+    scale: float = 1.0  # as in the paper
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the learning rate.
@@ -53,20 +48,17 @@ class CustomSchedule(_Schedule):
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
+@dataclasses.dataclass(eq=False)
 class InverseSqrtSchedule(_Schedule):
     """The curve of Eq. 3 with its peak given.
 
         lrate = learning_rate * min(step / warmup_steps, sqrt(warmup_steps / step))
 
-    Args:
-      learning_rate: the peak.
-      warmup_steps: updates while the rate rises.
+    The peak is `learning_rate`, at `warmup_steps`.
     """
 
-    def __init__(self, learning_rate: float, warmup_steps: int) -> None:
-        super().__init__()
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
+    learning_rate: float
+    warmup_steps: int
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the learning rate; arguments and result as of `CustomSchedule`."""
@@ -76,25 +68,19 @@ class InverseSqrtSchedule(_Schedule):
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
+@dataclasses.dataclass(eq=False)
 class LinearSchedule(_Schedule):
     """A learning rate that rises linearly, and then stays or falls linearly to 0.
 
         lrate = learning_rate * min(1, step / warmup_steps,
                                     (train_steps - step) / (train_steps - warmup_steps))
 
-    Args:
-      learning_rate: the peak.
-      warmup_steps: updates while the rate rises.
-      train_steps: updates until the rate is 0; None for a rate that stays at its peak.
+    Without `train_steps` it stays at its peak, `learning_rate`.
     """
 
-    def __init__(
-        self, learning_rate: float, warmup_steps: int, train_steps: int | None = None
-    ) -> None:
-        super().__init__()
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
-        self.train_steps = train_steps
+    learning_rate: float
+    warmup_steps: int
+    train_steps: int | None = None
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the learning rate; arguments and result as of `CustomSchedule`."""
@@ -109,12 +95,7 @@ class LinearSchedule(_Schedule):
 def make_schedule(
     model_config: ModelConfig, train_config: TrainConfig
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Makes the schedule of a run.
-
-    Args:
-      model_config: a `ModelConfig`; its width is in Eq. 3.
-      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `config.SCHEDULES`.
-    """
+    """Makes the schedule of a run; the width of the model is in Eq. 3."""
     peak, warmup_steps = train_config.learning_rate, train_config.warmup_steps
     train_steps = train_config.train_steps
     match train_config.learning_rate_schedule:

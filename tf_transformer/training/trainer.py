@@ -1,6 +1,5 @@
 """The training loop (Sec. 5): updates, validation, checkpoints, and exact resume."""
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -22,7 +21,7 @@ import tensorflow as tf
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import BEST, CONFIG, step_checkpoints
 from tf_transformer.config import MICRO_BATCH_TOKENS, Config
-from tf_transformer.data.batching import IDS
+from tf_transformer.data.batching import IDS, Batches
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.readers import corpus_of_run, open_validation_text
 from tf_transformer.decoding.translator import Translator
@@ -41,11 +40,7 @@ from tf_transformer.training.distribution import (
 from tf_transformer.training.fine_tuning import load_initial_weights, recorded_init_from
 from tf_transformer.training.precision import choose_precision
 from tf_transformer.training.prepare_data import prepare_text
-from tf_transformer.training.run_directory import (
-    BATCH_ORDER,
-    RunDirectory,
-    check_same_batches,
-)
+from tf_transformer.training.run_directory import BATCH_ORDER, RunDirectory, check_same_batches
 from tf_transformer.training.run_log import MetricsAccumulator, Progress, RunLog, memory_gb
 from tf_transformer.training.schedule import make_schedule
 from tf_transformer.training.update import Sums, Update, eval_step
@@ -66,8 +61,7 @@ class PreemptionHandler:
     Ctrl-C stops at once. A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
 
     Args:
-      second_interrupt: what Ctrl-C then does: a handler of the module `signal`, or None for the
-        handler that was set before.
+      second_interrupt: what Ctrl-C then does; None for the handler that was set before.
     """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -101,12 +95,12 @@ class PreemptionHandler:
             os.write(2, f"\n{name}: saving after this update; Ctrl-C stops at once\n".encode())
 
 
-class _Started(NamedTuple):
-    """An update whose result is not read yet."""
+class _ValidationText(NamedTuple):
+    """A text on which a run is validated."""
 
-    step: int  # counted from 0
-    result: dict[str, tf.Tensor]
-    padded: int  # tokens of a side of its batch, padding included
+    prefix: str  # of the names of its metrics: "" for the run's own text, NAME/ for a further one
+    batches: Batches
+    pairs: list[tuple[str, str]]  # to translate
 
 
 class _Interrupted(Exception):
@@ -116,14 +110,8 @@ class _Interrupted(Exception):
 class Trainer:
     """A training run in a model folder; `build_trainer` makes it.
 
-    It reads the text, builds the model, and restores the newest checkpoint in the folder.
-
-    Args:
-      config: a `Config`; the vocabulary sizes of its model are set by the vocabularies.
-      corpus: of `corpus_of_run`.
-      directory: the `RunDirectory`.
-      workers: the `Workers`.
-    Raises: UserError for data or a folder that cannot be used.
+    It reads the text, builds the model, and restores the newest checkpoint in the folder. Arguments
+    and errors are as of `build_trainer`, with the corpus of `corpus_of_run`.
     """
 
     def __init__(
@@ -132,12 +120,11 @@ class Trainer:
         minutes = config.train.train_minutes
         self._deadline = time.monotonic() + minutes * 60 if minutes else math.inf
         keras.utils.set_random_seed(config.train.seed)
-        self.directory = directory
-        self.workers = workers
-        further = {  # a wrong name is reported before the text is encoded
-            f"{name}/": open_validation_text(data, config.data)
-            for name, data in config.train.validation_texts().items()
-        }
+        self.directory, self.workers = directory, workers
+        validated = {"": corpus}
+        for name, data in config.train.validation_texts().items():
+            # A wrong name is reported before the text is encoded.
+            validated[f"{name}/"] = open_validation_text(data, config.data)
         self._gpus = [] if config.train.logical_devices else tf.config.get_visible_devices("GPU")
         if missing := missing_machine_code(self._gpus):
             check_products(self._gpus)
@@ -149,18 +136,22 @@ class Trainer:
         max_shapes = most_shapes(config) if self._jit_compile else 0
         text = prepare_text(config, corpus, directory, workers, max_shapes)
         self.train_batches = text.batches("train")
-        corpora = {"": corpus, **further}
-        self.validation_batches = {  # by what stands before the names of the metrics
-            name: dataclasses.replace(text, corpus=each).batches("validation")
-            for name, each in corpora.items()
-        }
         self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
+        self.validation_texts = []
+        for prefix, each in validated.items():
+            batches = dataclasses.replace(text, corpus=each).batches("validation")
+            pairs = self.samples("validation", self.config.train.bleu_sentences, each)
+            self.validation_texts.append(_ValidationText(prefix, batches, pairs))
+        tokenizer = bleu_tokenizer(self.config.data.target, self.config.train.bleu_tokenizer)
+        make_bleu(tokenizer)  # what it lacks is said before the first update
+        check_tokenizer(tokenizer, [target for _, target in self.validation_texts[0].pairs])
         self._build()
         self.progress = Progress()
         self.preemption = PreemptionHandler()
         self._saved = (0, 0)  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
-        self._in_flight: collections.deque[_Started] = collections.deque()
+        # Updates that are not read yet: step, from 0; result; tokens of a side, with padding.
+        self._in_flight: list[tuple[int, dict[str, tf.Tensor], int]] = []
         self._schedule = make_schedule(self.config.model, self.config.train)
         evaluate, specs = functools.partial(eval_step, self.model), [IDS, IDS, tf.TensorSpec([1])]
         self._eval_step = on_all_replicas(workers.strategy, evaluate, specs)
@@ -168,13 +159,6 @@ class Trainer:
         self._translator = Translator(
             self.model, self.tokenizers, greedy, jit_compile=config.train.jit_compile
         )
-        self._bleu_pairs = {
-            name: self.samples("validation", self.config.train.bleu_sentences, each)
-            for name, each in corpora.items()
-        }
-        tokenizer = bleu_tokenizer(self.config.data.target, self.config.train.bleu_tokenizer)
-        make_bleu(tokenizer)  # what it lacks is said before the first update
-        check_tokenizer(tokenizer, [target for _, target in self._bleu_pairs[""]])
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
             load_initial_weights(self.model, self.config.train, workers)
@@ -199,11 +183,11 @@ class Trainer:
         names = [device.split("device:")[-1] for device in strategy.extended.worker_devices]
         replicas = self.workers.replicas
         shapes = len(self.train_batches.buckets)
+        xla = f"on: {shapes} shapes to compile" if self._jit_compile else "off"
         logger.info(
             f"{self.model.count_params():,} parameters; {replicas} replica"
             f"{'s' if replicas > 1 else ''} ({', '.join(names)}), gradient accumulation steps: "
-            f"{self.plan.accumulation_steps}; {self.precision}, XLA "
-            f"{f'on: {shapes} shapes to compile' if self._jit_compile else 'off'}"
+            f"{self.plan.accumulation_steps}; {self.precision}, XLA {xla}"
         )
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
@@ -214,15 +198,13 @@ class Trainer:
         return int(self.optimizer.iterations.numpy())
 
     def _restore(self) -> bool:
-        """Restores the newest checkpoint of the directory.
+        """Restores the newest checkpoint of the directory, on all workers.
 
         Returns: whether there is one.
-        Raises: UserError when all checkpoints are damaged, or the text or the vocabulary is not
-          that of the run.
+        Raises: UserError when all are damaged, or are of another text or vocabulary.
         """
-        state = None
-        if self.workers.is_chief:
-            state = self.directory.restore(self.model, self.optimizer)
+        is_chief = self.workers.is_chief
+        state = self.directory.restore(self.model, self.optimizer) if is_chief else None
         state = self.workers.broadcast(state)
         if not state:
             return False
@@ -241,10 +223,8 @@ class Trainer:
     def run(self, second_interrupt: Handler = None) -> bool:
         """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
-        At the end, the last checkpoints are averaged.
+        At the end, the last checkpoints are averaged. `PreemptionHandler` gets `second_interrupt`.
 
-        Args:
-          second_interrupt: the effect of a second Ctrl-C, as for `PreemptionHandler`.
         Returns: True when the run is complete, False when it was interrupted (and saved).
         Raises: UserError when training diverges, a checkpoint cannot be written, or another worker
           has stopped.
@@ -262,79 +242,15 @@ class Trainer:
                     complete = self._train(log, compiler)
                     self._save()
                 if complete:
-                    early = self.step < self.config.train.train_steps
-                    self._average(log, self._stalled() if early else "")
+                    self._average(log)
                 self.directory.wait()
                 return complete
-
-    def _train(self, log: RunLog, compiler: ShapeCompiler | None) -> bool:
-        """The training loop. Returns: False when interrupted."""
-        settings, step = self.config.train, self.step
-        batches = self._batches(step)
-        first, interrupted, late = True, False, False  # late: the next validation would be too late
-        self._accumulator.since = time.monotonic()
-        while True:
-            last = late or step >= settings.train_steps
-            if not first and (last or step % settings.log_steps == 0):
-                rate = float(self._schedule(step - 1))  # of the last update
-                log.train(step, rate, self.progress.skipped_steps, self._accumulator.means())
-                self._accumulator = MetricsAccumulator()
-            if last or step % settings.eval_steps == 0:
-                if step > self.progress.validated[0] and not interrupted:
-                    interrupted = not self._validate(log)
-            if interrupted or self._interrupted():
-                self._read_results(0)  # for the metrics in the checkpoint
-                return False
-            if not first and step % settings.save_steps == 0:  # with the score of the validation
-                self._save()
-            if last or self._stalled():
-                return True
-
-            step, (inp, tar, *weights) = next(batches)
-            first = False
-            late = time.monotonic() + 2 * self._validation_seconds >= self._deadline
-            stop_flags = tf.constant([float(self.preemption.requested), float(late)])
-            compiled = bool(compiler and compiler.is_compiled(*inp.shape))
-            result = self.update(inp, tar, stop_flags, *weights, compiled=compiled)
-            self._in_flight.append(_Started(step - 1, result, inp.shape[0] * inp.shape[1]))
-            periods = settings.log_steps, settings.eval_steps, settings.save_steps
-            is_read = step >= settings.train_steps or any(step % each == 0 for each in periods)
-            interrupted, late = self._read_results(0 if is_read else STEPS_IN_FLIGHT)
-            if late:
-                self._read_results(0)
-            log.advance(step)
-            self.directory.wait(only_if_done=True)
-
-    @contextlib.contextmanager
-    def _compiler(self) -> Iterator[ShapeCompiler | None]:
-        """A context in which XLA compiles the shapes of the run; None where it is off."""
-        if not self._jit_compile:
-            yield None
-            return
-        wait = self.config.train.jit_compile == "on"
-        replicas = self.workers.replicas // self.workers.count
-        compiler = ShapeCompiler(self.update, self.train_batches.buckets, replicas, wait)
-        with contextlib.closing(compiler):
-            yield compiler
-
-    def _batches(self, step: int) -> Iterator[tuple[int, tuple[tf.Tensor, ...]]]:
-        """The batches after a number of updates, epoch after epoch, each with its step."""
-        while True:
-            for batch in self.train_batches.epoch(*self.train_batches.position(step)):
-                step += 1
-                yield step, batch
-
-    def _stalled(self) -> str:
-        """When each metric was best, where a run has not become better for too long; else ""."""
-        return self.progress.stalled(self.config.train.early_stopping_patience)
 
     def _fit_memory(self) -> None:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
 
         Each shape is tried without XLA, which needs less, the longest sentences first, whose
-        attention needs most.
-
-        Raises: tf.errors.ResourceExhaustedError, also of one of several workers: the others stop.
+        attention needs most. Where one of several workers lacks memory, all stop.
         """
         given = self.config.train.micro_batch_tokens
         while self._gpus:
@@ -350,6 +266,60 @@ class Trainer:
             logger.warning(f"out of memory: going on with micro-batches of {tokens:,} tokens")
             self.update.divide(tokens)
 
+    def _compiler(self) -> contextlib.AbstractContextManager[ShapeCompiler | None]:
+        """A context in which XLA compiles the shapes of the run; None where it is off."""
+        if not self._jit_compile:
+            return contextlib.nullcontext()
+        wait = self.config.train.jit_compile == "on"
+        replicas = self.workers.replicas // self.workers.count
+        buckets = self.train_batches.buckets
+        return contextlib.closing(ShapeCompiler(self.update, buckets, replicas, wait))
+
+    def _train(self, log: RunLog, compiler: ShapeCompiler | None) -> bool:
+        """The training loop. Returns: False when interrupted."""
+        settings, step = self.config.train, self.step
+        batches = self._batches(step)
+        first, interrupted, late = True, False, False  # late: the next validation would be too late
+        self._accumulator.since = time.monotonic()
+        while True:
+            last = late or step >= settings.train_steps
+            if not first and (last or step % settings.log_steps == 0):
+                rate = float(self._schedule(step - 1))  # of the last update
+                log.train(step, rate, self.progress.skipped_steps, self._accumulator.means())
+                self._accumulator = MetricsAccumulator()
+            is_due = (last or step % settings.eval_steps == 0) and step > self.progress.validated[0]
+            if is_due and not interrupted:
+                interrupted = not self._validate(log)
+            if interrupted or self._interrupted():
+                self._read_results(0)  # for the metrics in the checkpoint
+                return False
+            if not first and step % settings.save_steps == 0:  # with the score of the validation
+                self._save()
+            if last or self.progress.stalled(settings.early_stopping_patience):
+                return True
+
+            step, (inp, tar, *weights) = next(batches)
+            first = False
+            late = time.monotonic() + 2 * self._validation_seconds >= self._deadline
+            stop_flags = tf.constant([float(self.preemption.requested), float(late)])
+            compiled = bool(compiler and compiler.is_compiled(*inp.shape))
+            result = self.update(inp, tar, stop_flags, *weights, compiled=compiled)
+            self._in_flight.append((step - 1, result, inp.shape[0] * inp.shape[1]))
+            periods = settings.log_steps, settings.eval_steps, settings.save_steps
+            is_read = step >= settings.train_steps or any(step % each == 0 for each in periods)
+            interrupted, late = self._read_results(0 if is_read else STEPS_IN_FLIGHT)
+            if late:
+                self._read_results(0)
+            log.advance(step)
+            self.directory.wait(only_if_done=True)
+
+    def _batches(self, step: int) -> Iterator[tuple[int, tuple[tf.Tensor, ...]]]:
+        """The batches after a number of updates, epoch after epoch, each with its step."""
+        while True:
+            for batch in self.train_batches.epoch(*self.train_batches.position(step)):
+                step += 1
+                yield step, batch
+
     def _interrupted(self) -> bool:
         """Whether to save and stop now. Several workers agree by the stop flags of an update."""
         return self.workers.count == 1 and self.preemption.requested
@@ -357,19 +327,181 @@ class Trainer:
     def _read_results(self, remaining: int) -> tuple[bool, bool]:
         """Reads the results of all but the last `remaining` updates.
 
-        Returns: whether a worker asked to save and stop; whether one has reached its deadline.
+        Returns: whether a worker is to save and stop; whether one has reached its deadline.
         """
         interrupted = late = 0.0  # workers
         while len(self._in_flight) > remaining:
-            update = self._in_flight.popleft()
-            result = {name: value.numpy() for name, value in update.result.items()}
+            step, tensors, padded = self._in_flight.pop(0)
+            result = {name: value.numpy() for name, value in tensors.items()}
             interrupted, late = np.add((interrupted, late), result["stop"])
-            self._accumulator.add(result, update.padded)
+            self._accumulator.add(result, padded)
             self.progress.record_update(int(result["skipped"]))
             in_a_row = self.progress.skipped_in_a_row
             if in_a_row >= self.config.train.max_skipped_steps:
-                self._diverged(update.step, f"the gradients of {in_a_row} updates in a row")
+                self._diverged(step, f"the gradients of {in_a_row} updates in a row")
         return interrupted > 0 or self._interrupted(), late > 0
+
+    def _validate(self, log: RunLog) -> bool:
+        """Validates, and saves the weights when their score is the best so far.
+
+        Returns: False when the run is to stop, on all workers.
+        """
+        if self._saved == (0, 0):
+            self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
+        self._check_finite()
+        start, finished = time.monotonic(), False
+        with contextlib.suppress(_Interrupted):
+            values = self.validate()
+            finished = True
+            warmup_steps = self.config.train.warmup_steps
+            is_best = self.progress.record_validation(self.step, values, warmup_steps)
+            log.validation(self.step, values)
+            if is_best and self.workers.is_chief:
+                self.directory.save_weights(BEST, self.model, self._state())
+        self._validation_seconds = time.monotonic() - start
+        self._accumulator.since += self._validation_seconds
+        return finished
+
+    def validate(self) -> dict[str, Any]:
+        """Computes the metrics of the validation split, and of the further validation texts.
+
+        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
+          of the first `bleu_sentences` BLEU, with its signature, chrF, and the part of them that is
+          cut off at the longest output; of a further text with its name and / before theirs.
+        """
+        values: dict[str, Any] = {}
+        for text in self.validation_texts:
+            total = np.zeros(3)
+            for inp, tar, *_ in text.batches.epoch(0):
+                stop_flag = tf.constant([float(self.preemption.requested)])
+                sums, stop = self._eval_step(inp, tar, stop_flag)
+                if stop.numpy() > 0:  # all workers stop at the same batch
+                    raise _Interrupted
+                total += sums.numpy()
+            loss_sum, tokens, correct = total
+            loss, accuracy = loss_sum / tokens, correct / tokens
+            perplexity = math.exp(min(loss, 50.0))
+            figures = {"loss": loss, "perplexity": perplexity, "accuracy": accuracy}
+            if text.pairs:
+                figures |= self._translation_scores(text.pairs)
+            values |= {f"{text.prefix}{name}": value for name, value in figures.items()}
+        return values
+
+    def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """The scores of greedy translations, of which each worker makes a part.
+
+        Raises: _Interrupted on all of them when the run is to stop.
+        """
+        sources, references = zip(*pairs)
+        rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
+        translations: list[list[Any]] | None = None  # text, whether it is cut off
+        with contextlib.suppress(_Interrupted):
+            own = sources[rows[self.workers.index]]
+            n_best = self._translator.n_best(own, 1, self._check_interrupted, skip_long=True)
+            translations = [[best[0], best.truncated] for (best,) in n_best]
+        parts = self.workers.gather(translations)
+        if None in parts:
+            raise _Interrupted
+        found: list[Any] = [None] * len(pairs)
+        for each, part in zip(rows, parts):
+            found[each] = part
+        outputs, truncated = zip(*found)
+        tokenizer = self.config.train.bleu_tokenizer
+        scores = score(outputs, references, self.config.data.target, tokenizer)
+        return {
+            "BLEU": scores.bleu,
+            "chrF": scores.chrf,
+            "truncated": sum(truncated) / len(pairs),
+            "signature": scores.bleu_signature,
+        }
+
+    def _check_interrupted(self, translated: int) -> None:
+        """Ends the translations of a validation, after a batch of them, when the run is to stop."""
+        if self.preemption.requested:
+            raise _Interrupted
+
+    def _save(self) -> None:
+        """Writes a checkpoint, unless the last one has this step and the last validation."""
+        state = (self.step, self.progress.validated[0])
+        if state == self._saved:
+            return
+        self._check_finite()
+        self._saved = state
+        if self.workers.is_chief:
+            self.directory.save(self.model, self.optimizer, self._state(), self.config.train)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "progress": dataclasses.asdict(self.progress),
+            "metrics": self._accumulator.state(),
+            "loss_scale": self.update.loss_scale.state(),
+            "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
+            "data": self.train_batches.checksum,
+            "batch_order": BATCH_ORDER,
+        }
+
+    def _check_finite(self) -> None:
+        """Raises: UserError for weights that are not finite, before they replace good ones."""
+        weights = self.model.trainable_variables
+        # One tensor for all, so that a GPU is waited for once.
+        finite = tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in weights]).numpy()
+        if not finite.all():
+            self._diverged(self.step - 1, f"the weights {weights[finite.argmin()].path}")
+
+    def _diverged(self, step: int, values: str) -> NoReturn:
+        """Writes the sentences of the batch of an update to a TSV file.
+
+        Raises: UserError, which says what `values` are not finite. The step is counted from 0.
+        """
+        problem = f"training diverged at update {step + 1:,}: {values} are not finite"
+        if not self.workers.is_chief:
+            raise UserError(f"{problem}; see the chief's message")
+        folder = self.directory.path
+        path = os.path.join(folder, f"batch-of-update-{step + 1}.tsv")
+        ids = next(iter(self.train_batches.epoch(*self.train_batches.position(step))))
+        sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(self.tokenizers, ids)]
+        with atomic_write(path, "wb") as file:  # unused rows have no text
+            file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
+        *_, last = "none", *step_checkpoints(folder)
+        float16 = self.precision == "mixed_float16"  # its largest number is 65,504
+        rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
+        raise UserError(
+            f"{problem}. See its sentences in {path}, or start in another --model_dir with "
+            f"{'--precision=mixed_bfloat16, ' if float16 else ''}a smaller --{rate} "
+            f"or a larger --warmup_steps (last good checkpoint: {last})"
+        )
+
+    def _average(self, log: RunLog) -> None:
+        """Averages the last checkpoints (Sec. 6.1), on disk and in the model, and validates."""
+        stopped = {}
+        if self.step < self.config.train.train_steps:  # after `train_minutes` or by early stopping
+            if stalled := self.progress.stalled(self.config.train.early_stopping_patience):
+                stopped["stopped_early"] = stalled
+                logger.info("stopped early at update %s: %s", f"{self.step:,}", stalled)
+        if self.workers.is_chief:
+            self.directory.average(self.model, self.config.train)
+        self.workers.broadcast_weights(self.model.trainable_variables)
+        with contextlib.suppress(_Interrupted):
+            values = self.validate()
+            log.validation(self.step, {**values, **stopped}, kind="average")
+            if truncated := values.get("truncated"):
+                logger.warning(
+                    f"{truncated:.1%} of the validation translations are cut off at the longest "
+                    f"output, {self.config.decode.extra_decode_length} sub-words more than the "
+                    "source: unless they only repeat themselves, translate with a larger "
+                    "--extra_decode_length"
+                )
+
+    def samples(
+        self, split: str, number: int, corpus: Corpus | None = None
+    ) -> list[tuple[str, str]]:
+        """The first `number` pairs of a split, without sources longer than `max_length`."""
+        pairs = list(itertools.islice((corpus or self.corpus).read(split), number))
+        if not pairs:
+            return []
+        lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
+        return [p for p, length in zip(pairs, lengths) if length <= self.config.data.max_length]
 
     def dry_run(self) -> str:
         """Makes two updates of the batch with the longest sentences, without saving them.
@@ -396,184 +528,15 @@ class Trainer:
             f"s); memory {memory_gb():.1f} GB; loss {sums.loss / sums.target_tokens:.3f}"
         )
 
-    def samples(
-        self, split: str, number: int, corpus: Corpus | None = None
-    ) -> list[tuple[str, str]]:
-        """The first `number` pairs of a split, without sources longer than `max_length`."""
-        pairs = list(itertools.islice((corpus or self.corpus).read(split), number))
-        if not pairs:
-            return []
-        lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
-        return [p for p, length in zip(pairs, lengths) if length <= self.config.data.max_length]
-
-    def validate(self) -> dict[str, Any]:
-        """Computes the metrics of the validation split, and of the further validation texts.
-
-        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
-          of the first `bleu_sentences` BLEU, with its signature, and the part of them that is cut
-          off at the longest output; of a further text with its name and / before theirs.
-        """
-        values: dict[str, Any] = {}
-        for name, batches in self.validation_batches.items():
-            total = np.zeros(3)
-            for inp, tar, *_ in batches.epoch(0):
-                stop_flag = tf.constant([float(self.preemption.requested)])
-                sums, stop = self._eval_step(inp, tar, stop_flag)
-                if stop.numpy() > 0:  # all workers stop at the same batch
-                    raise _Interrupted
-                total += sums.numpy()
-            loss_sum, tokens, correct = total
-            loss, accuracy = loss_sum / tokens, correct / tokens
-            perplexity = math.exp(min(loss, 50.0))
-            figures = {"loss": loss, "perplexity": perplexity, "accuracy": accuracy}
-            if self._bleu_pairs[name]:
-                figures |= self._translation_scores(self._bleu_pairs[name])
-            values |= {f"{name}{key}": value for key, value in figures.items()}
-        return values
-
-    def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The scores of greedy translations, and the part of them that is cut off.
-
-        Each worker translates a part. Raises: _Interrupted on all of them when the run is to stop.
-        """
-        sources, references = zip(*pairs)
-        rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
-        translations: list[list[Any]] | None = None  # text, whether it is cut off
-        with contextlib.suppress(_Interrupted):
-            found = self._translator.n_best(
-                sources[rows[self.workers.index]], 1, self._check_interrupted, skip_long=True
-            )
-            translations = [[best[0], best.truncated] for (best,) in found]
-        parts = self.workers.gather(translations)
-        if None in parts:
-            raise _Interrupted
-        outputs, truncated = [""] * len(pairs), 0
-        for each, part in zip(rows, parts):
-            outputs[each] = [text for text, _ in part]
-            truncated += sum(is_cut for _, is_cut in part)
-        settings = self.config.data.target, self.config.train.bleu_tokenizer
-        scores = score(outputs, references, *settings)
-        return {
-            "BLEU": scores.bleu,
-            "chrF": scores.chrf,
-            "truncated": truncated / len(pairs),
-            "signature": scores.bleu_signature,
-        }
-
-    def _check_interrupted(self, translated: int) -> None:
-        """Ends the translations of a validation, after a batch of them, when the run is to stop."""
-        if self.preemption.requested:
-            raise _Interrupted
-
-    def _validate(self, log: RunLog) -> bool:
-        """Validates, and saves the weights when their score is the best so far.
-
-        Returns: False when the run is to stop, on all workers.
-        """
-        if self._saved == (0, 0):
-            self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
-        self._check_finite()
-        start = time.monotonic()
-        finished = False
-        with contextlib.suppress(_Interrupted):
-            values = self.validate()
-            finished = True
-            warmup_steps = self.config.train.warmup_steps
-            is_best = self.progress.record_validation(self.step, values, warmup_steps)
-            log.validation(self.step, values)
-            if is_best and self.workers.is_chief:
-                self.directory.save_weights(BEST, self.model, self._state())
-        self._validation_seconds = time.monotonic() - start
-        self._accumulator.since += self._validation_seconds
-        return finished
-
-    def _average(self, log: RunLog, stalled: str) -> None:
-        """Averages the last checkpoints (Sec. 6.1); then the average is on disk and in the model.
-
-        Args:
-          log: the run log.
-          stalled: of `_stalled`, where that ended the run before its last update; else "".
-        """
-        stopped = {"stopped_early": stalled} if stalled else {}
-        if stalled:
-            logger.info("stopped early at update %s: %s", f"{self.step:,}", stalled)
-        if self.workers.is_chief:
-            self.directory.average(self.model, self.config.train)
-        self.workers.broadcast_weights(self.model.trainable_variables)
-        with contextlib.suppress(_Interrupted):
-            values = self.validate()
-            log.validation(self.step, {**values, **stopped}, kind="average")
-            if truncated := values.get("truncated"):
-                logger.warning(
-                    f"{truncated:.1%} of the validation translations are cut off at the longest "
-                    f"output, {self.config.decode.extra_decode_length} sub-words more than the "
-                    "source: unless they only repeat themselves, translate with a larger "
-                    "--extra_decode_length"
-                )
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "progress": dataclasses.asdict(self.progress),
-            "metrics": self._accumulator.state(),
-            "loss_scale": self.update.loss_scale.state(),
-            "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
-            "data": self.train_batches.checksum,
-            "batch_order": BATCH_ORDER,
-        }
-
-    def _save(self) -> None:
-        """Writes a checkpoint, unless the last one has this step and the last validation."""
-        state = (self.step, self.progress.validated[0])
-        if state == self._saved:
-            return
-        self._check_finite()
-        self._saved = state
-        if self.workers.is_chief:
-            self.directory.save(self.model, self.optimizer, self._state(), self.config.train)
-
-    def _check_finite(self) -> None:
-        """Raises: UserError for weights that are not finite, before they replace good ones."""
-        weights = self.model.trainable_variables
-        # One tensor for all, so that a GPU is waited for once.
-        finite = tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in weights]).numpy()
-        if not finite.all():
-            self._diverged(self.step - 1, f"the weights {weights[finite.argmin()].path}")
-
-    def _diverged(self, step: int, values: str) -> NoReturn:
-        """Writes the sentences of the batch of an update to a TSV file.
-
-        Raises: UserError, which says what `values` are not finite. The step is counted from 0.
-        """
-        problem = f"training diverged at update {step + 1:,}: {values} are not finite"
-        if not self.workers.is_chief:
-            raise UserError(f"{problem}; see the chief's message")
-        folder = self.directory.path
-        path = os.path.join(folder, f"batch-of-update-{step + 1}.tsv")
-        ids = next(iter(self.train_batches.epoch(*self.train_batches.position(step))))
-        sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(self.tokenizers, ids)]
-        with atomic_write(path, "wb") as file:  # unused rows have no text
-            file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
-        checkpoints = step_checkpoints(folder)
-        float16 = self.precision == "mixed_float16"  # its largest number is 65,504
-        rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
-        raise UserError(
-            f"{problem}. See its sentences in {path}, or start in another --model_dir with "
-            f"{'--precision=mixed_bfloat16, ' if float16 else ''}a smaller --{rate} "
-            "or a larger --warmup_steps (last good checkpoint: "
-            f"{checkpoints[-1] if checkpoints else 'none'})"
-        )
-
 
 def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Trainer:
     """Builds a training run in a model folder, which resumes from the newest checkpoint there.
 
     Args:
-      config: a `Config`; the vocabulary sizes of its model are set by the learned vocabularies.
+      config: the settings; the sizes of the vocabularies follow from the text.
       model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
         workers, it is the chief's.
       overwrite: whether to remove a run or a model in the folder, and to start a new run.
-    Returns: a `Trainer`.
     Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
       model without its checkpoints, or one in which another process trains.
     """

@@ -62,8 +62,6 @@ def micro_batch_gradients(
     """Forward pass, loss and gradients of one micro-batch.
 
     Args:
-      settings: a `TrainConfig`.
-      model: a `Transformer`.
       inp: source ids `[b, S]`.
       tar: target ids `[b, T + 1]`, with start and end token.
       seed: of the dropout masks, int32 `[2]`.
@@ -91,14 +89,12 @@ class Update:
     loss scale.
 
     Args:
-      config: a `Config` with the sizes of its vocabularies.
+      config: the settings, with the sizes of the vocabularies.
       precision: name of a Keras dtype policy.
-      strategy: of the replicas.
       accumulate: whether a replica may compute its rows in several micro-batches. Without it the
         graph is half as large.
       jit_compile: whether there is a form of the gradients that XLA compiles, for each shape.
       weighted: whether the pairs of the batches have weights.
-      optimizer: makes a `FusedAdam` of the configurations of model and training.
     """
 
     def __init__(
@@ -124,49 +120,36 @@ class Update:
         self.divide(config.train.micro_batch_tokens, accumulate)
 
     def divide(self, micro_batch_tokens: int, accumulate: bool = True) -> None:
-        """Makes the graphs for other micro-batches; weights and optimizer stay.
+        """Makes the graphs for other `gradient_accumulation_steps`; weights and optimizer stay."""
+        self._micro_batch_tokens = micro_batch_tokens if accumulate else 0
+        compiled, flags = tf.TensorSpec([], tf.bool), tf.TensorSpec([2], tf.float32)
+        signature = [compiled, IDS, IDS, flags, *[WEIGHTS] * self._weighted]
+        self._run = on_all_replicas(self._strategy, self.step, signature)
+        self._compile = on_all_replicas(self._strategy, self._first_micro_batch, [IDS, IDS])
 
-        Args:
-          micro_batch_tokens: as for `gradient_accumulation_steps`.
-          accumulate: as for the constructor.
-        """
-        self._micro_batch_tokens, self._accumulate = micro_batch_tokens, accumulate
-        batch = [IDS, IDS]
-        flags = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.bool)]
-        weights = [WEIGHTS] * self._weighted
-        self._run = on_all_replicas(self._strategy, self.step, [*batch, *flags, *weights])
-        self._compile = on_all_replicas(self._strategy, self._first_micro_batch, batch)
-
-    def __call__(
-        self,
-        inp: tf.Tensor,
-        tar: tf.Tensor,
-        stop_flags: tf.Tensor,
-        *weights: tf.Tensor,
-        compiled: bool = True,
-    ) -> dict[str, tf.Tensor]:
-        """Makes an update of a whole batch; arguments and result as of `step`."""
-        return self._run(inp, tar, stop_flags, tf.constant(compiled), *weights)
+    def __call__(self, *batch: tf.Tensor, compiled: bool = True) -> dict[str, tf.Tensor]:
+        """Makes an update of a whole batch: inp, tar, stop_flags and weights, as for `step`."""
+        return self._run(tf.constant(compiled), *batch)
 
     def step(
         self,
+        compiled: tf.Tensor,
         inp: tf.Tensor,
         tar: tf.Tensor,
         stop_flags: tf.Tensor,
-        compiled: tf.Tensor,
         weights: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """The part of one replica.
 
         Args:
+          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
+            the first call with a shape, its compilation takes seconds or minutes.
           inp: source ids of the whole batch `[B, S]`.
           tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
           stop_flags: float32 `[2]`, 1 where this worker wants to stop. Their sums are returned, so
             that all workers stop at the same update.
-          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
-            the first call with a shape, its compilation takes seconds or minutes.
           weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
-        Returns: a dict, as `apply` returns it.
+        Returns: as of `apply`.
         """
         row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
         weights = tf.ones_like(row_tokens) if weights is None else weights  # (B)
@@ -179,9 +162,8 @@ class Update:
         self, inp: tf.Tensor, tar: tf.Tensor, scale: tf.Tensor, compiled: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The results of `micro_batch_gradients`, added over the micro-batches of this replica."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        steps = self._accumulation_steps(inp, replicas)
-        if not self._accumulate:
+        steps = self._accumulation_steps(inp)
+        if isinstance(steps, int):  # all rows of the replica at once
             return self._gradients_of(0, steps, inp, tar, scale, compiled)
 
         def add(i: tf.Tensor, total: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -195,10 +177,9 @@ class Update:
         )
         return gradients, sums
 
-    def _accumulation_steps(self, inp: tf.Tensor, replicas: int) -> tf.Tensor | int:
+    def _accumulation_steps(self, inp: tf.Tensor) -> tf.Tensor | int:
         """The micro-batches of each replica, for the ids `[B, S]` of a batch."""
-        if not self._accumulate:
-            return 1
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
         rows, length = tf.unstack(tf.shape(inp))
         return gradient_accumulation_steps(rows, length, replicas, self._micro_batch_tokens)
 
@@ -229,11 +210,8 @@ class Update:
     def apply(
         self, gradients: list[tf.Tensor], sums: tf.Tensor, stop_flags: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Adds the results of all replicas, and updates the weights.
+        """Adds gradients and sums of all replicas, and updates the weights.
 
-        Args:
-          gradients, sums: of this replica.
-          stop_flags: of this worker.
         Returns: a dict, equal in all replicas: the `Sums` `[5]` over the batch, without the weights
           of the pairs; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped,
           1 where the norm was not finite, in which case weights and moments have not changed, nor
@@ -264,11 +242,9 @@ class Update:
         }
 
     def rehearse(self, bucket: Bucket) -> None:
-        """Makes an update of padding without XLA; nothing changes, also where memory is short.
+        """Makes an update of padding of a shape, without XLA. Nothing changes.
 
-        Args:
-          bucket: the shape of the batch.
-        Raises: tf.errors.ResourceExhaustedError.
+        Raises: tf.errors.ResourceExhaustedError where memory is short.
         """
         step, scale = self.optimizer.iterations.numpy(), self.loss_scale.state()
         try:
@@ -280,20 +256,15 @@ class Update:
             self.loss_scale.restore(scale)
 
     def compile(self, bucket: Bucket) -> None:
-        """Lets XLA compile the gradients of a shape; nothing changes.
+        """Lets XLA compile the gradients of a shape, beside other shapes and updates.
 
-        It may run in several threads, for one shape each, and beside updates.
-
-        Args:
-          bucket: the shape of the batch.
         Raises: tf.errors.OpError where XLA fails.
         """
         self._compile(*padding(bucket)).numpy()  # waits for its end
 
     def _first_micro_batch(self, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
         """The sums of the first micro-batch of this replica, computed as XLA compiled it."""
-        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-        steps, scale = self._accumulation_steps(inp, replicas), tf.zeros([tf.shape(inp)[0]])
+        steps, scale = self._accumulation_steps(inp), tf.zeros([tf.shape(inp)[0]])
         _, sums = self._gradients_of(0, steps, inp, tar, scale, compiled=True)
         return sums
 
@@ -310,7 +281,6 @@ def eval_step(
     """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
 
     Args:
-      model: a `Transformer`.
       inp, tar: as for `Update.step`.
       stop_flag: float32 `[1]`, not 0 where this worker is to stop.
     Returns: sums over the batch, float32 `[3]`: loss in nats, target tokens, correct target tokens;
@@ -327,11 +297,9 @@ def eval_step(
 def gradient_accumulation_steps(
     rows: Any, length: Any, replicas: int, micro_batch_tokens: int
 ) -> Any:
-    """How many micro-batches of a batch each replica computes; numbers or tensors.
+    """How many micro-batches each replica computes of a batch `[rows, length]`; ints or tensors.
 
     Args:
-      rows, length: the shape of the batch.
-      replicas: how many there are.
       micro_batch_tokens: most tokens of a micro-batch on a side, padding included. It has at least
         one row. 0 for the rows of the replica at once.
     """
@@ -353,13 +321,7 @@ def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | 
 
 
 def dropout_seed(step: tf.Tensor, seed: int, micro_batch: tf.Tensor | int) -> tf.Tensor:
-    """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch.
-
-    Args:
-      step: the update, counted from 0.
-      seed: of the run.
-      micro_batch: its number in the batch.
-    """
+    """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch."""
     number = tf.cast(seed * MAX_MICRO_BATCHES + micro_batch, tf.int64)
     # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
     # for the step.
