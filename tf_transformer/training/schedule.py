@@ -26,13 +26,18 @@ class CustomSchedule(_Schedule):
 
         lrate = scale * d_model^-0.5 * min(step_num^-0.5, step_num * warmup_steps^-1.5)
 
-    Keras counts updates from 0, so the first update has rate 0, as in the reference code. Batches
-    much smaller than the paper's have noisier gradients and need a lower `scale`.
+    Keras counts updates from 0, so the first update has rate 0, as in the reference code.
+
+    Args:
+      d_model: width of the model.
+      warmup_steps: updates while the rate rises.
+      scale: 1 in the paper. Batches much smaller than the paper's have noisier gradients and need a
+        lower rate.
     """
 
-    d_model: int  # width of the model
-    warmup_steps: int = 4000  # updates while the rate rises
-    scale: float = 1.0  # as in the paper
+    d_model: int
+    warmup_steps: int = 4000
+    scale: float = 1.0
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the learning rate.

@@ -21,7 +21,7 @@ import tensorflow as tf
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import BEST, CONFIG, step_checkpoints
 from tf_transformer.config import MICRO_BATCH_TOKENS, Config
-from tf_transformer.data.batching import IDS, Batches
+from tf_transformer.data.batching import IDS, Batches, Bucket
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.readers import corpus_of_run, open_validation_text
 from tf_transformer.decoding.translator import Translator
@@ -238,7 +238,8 @@ class Trainer:
             log = RunLog(self.directory.path, self.step, validated, end, self.workers.is_chief)
             with contextlib.closing(log), worker_failures(), self.preemption:
                 self._fit_memory()
-                with self._compiler() as compiler:
+                wait = self.config.train.jit_compile == "on"
+                with self._compiler(self.train_batches.buckets, wait) as compiler:
                     complete = self._train(log, compiler)
                     self._save()
                 if complete:
@@ -266,13 +267,13 @@ class Trainer:
             logger.warning(f"out of memory: going on with micro-batches of {tokens:,} tokens")
             self.update.divide(tokens)
 
-    def _compiler(self) -> contextlib.AbstractContextManager[ShapeCompiler | None]:
-        """A context in which XLA compiles the shapes of the run; None where it is off."""
+    def _compiler(
+        self, buckets: Sequence[Bucket], wait: bool
+    ) -> contextlib.AbstractContextManager[ShapeCompiler | None]:
+        """A context in which XLA compiles some shapes; None where it is off."""
         if not self._jit_compile:
             return contextlib.nullcontext()
-        wait = self.config.train.jit_compile == "on"
         replicas = self.workers.replicas // self.workers.count
-        buckets = self.train_batches.buckets
         return contextlib.closing(ShapeCompiler(self.update, buckets, replicas, wait))
 
     def _train(self, log: RunLog, compiler: ShapeCompiler | None) -> bool:
@@ -512,12 +513,14 @@ class Trainer:
         epoch, _ = self.train_batches.position(self.step)
         order = self.train_batches.order(epoch)
         index = max(range(len(order)), key=lambda i: order[i][1].length)
+        bucket = order[index][1]
         inp, tar, *weights = next(iter(self.train_batches.epoch(epoch, index)))
         seconds = []
-        with worker_failures():
+        with worker_failures(), self._compiler([bucket], wait=True) as compiler:
             for _ in range(2):  # the first one builds the graph
                 before = time.monotonic()
-                result = self.update(inp, tar, tf.zeros([2]), *weights)
+                compiled = bool(compiler and compiler.is_compiled(*inp.shape))
+                result = self.update(inp, tar, tf.zeros([2]), *weights, compiled=compiled)
                 sums = Sums(*result["sums"].numpy())
                 seconds.append(time.monotonic() - before)
         self.directory.close()
