@@ -62,8 +62,8 @@ def test_float16_does_not_overflow_before_the_scaling():
     np.testing.assert_array_equal(weights[0], [[1, 0], [1, 0]])
 
 
-@pytest.mark.parametrize("dtype", [tf.int32, tf.float32, tf.bfloat16, tf.float16])
-def test_mask_of_any_type(rng, dtype):
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
+def test_float_mask_of_any_type(rng, dtype):
     q, k, v = (normal(rng, 2, 3, 4) for _ in range(3))
     mask = tf.constant(np.triu(np.ones((3, 3), np.float32), 1))
     output, weights = scaled_dot_product_attention(q, k, v, tf.cast(mask, dtype))

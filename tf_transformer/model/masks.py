@@ -66,9 +66,15 @@ def float_mask(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
         as in Keras: `[B, S]` (not padding), `[B, T, S]`, or the shape of the logits.
       logits_shape: `[..., T, S]`.
     Returns: float32, 1 = hidden.
-    Raises: ValueError for a boolean mask of another batch.
+    Raises: ValueError for a boolean mask of another batch, and for one of integers: 1 is hidden in
+      some programs, and shown in others.
     """
     mask = tf.convert_to_tensor(mask)
+    if mask.dtype.is_integer and mask.shape.rank != 0:
+        raise ValueError(
+            f"a mask of {mask.dtype.name} can mean both: cast it to bool where 1 is visible, as in "
+            "Keras, or to float32 where 1 is hidden, as in the reference code"
+        )
     if mask.dtype != tf.bool:
         return tf.cast(mask, tf.float32)
     if (
