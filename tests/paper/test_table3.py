@@ -150,12 +150,15 @@ def test_interruption_ends_all_rows(tmp_path, monkeypatch):
         return ["bash", "-c", program]
 
     class Interrupted(subprocess.Popen):
+        is_interrupted = False
+
         def wait(self, timeout=None):
-            if not (tmp_path / "ready").exists():
-                while not (tmp_path / "ready").exists():
-                    time.sleep(0.01)
-                raise KeyboardInterrupt
-            return super().wait(timeout)
+            if self.is_interrupted:
+                return super().wait(timeout)
+            self.is_interrupted = True
+            while not (tmp_path / "ready").exists():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
     assert not run_rows(CONFIGS, command, str(tmp_path))
