@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tiny_model import make_model, sentences
 
 from tf_transformer.config import DecodeConfig, GenerationConfig
@@ -83,6 +84,27 @@ def test_a_file_has_few_shapes(model_dir, translator, monkeypatch):
         [(best, pytest.approx(score, abs=1e-4))] for ((best, score),) in prefixed
     ]
     assert len(shapes) <= 12
+
+
+def test_a_search_that_cannot_be_compiled(model_dir, translator, monkeypatch, caplog):
+    """It goes on without XLA, with one line; an error without XLA stays one."""
+    run, fails = Replicas.run, {True}
+
+    def failing(self, function, arrays, number, for_xla=False, **options):
+        if for_xla in fails:
+            raise tf.errors.InternalError(None, None, "Autotuner could not compile\nmore")
+        return run(self, function, arrays, number, **options)
+
+    monkeypatch.setattr(Replicas, "run", failing)
+    texts = ["Anna sleeps.", "The dog sees the cat."]
+    for_xla = Translator.load(str(model_dir), jit_compile="on")
+    assert for_xla(texts) == translator(texts)
+    assert caplog.messages == [
+        "XLA cannot compile the search, which goes on without it: Autotuner could not compile"
+    ]
+    fails.add(False)
+    with pytest.raises(tf.errors.InternalError):
+        for_xla(texts)
 
 
 @pytest.mark.slow

@@ -317,7 +317,8 @@ class Translator:
     ) -> Iterator[tuple[list[int], Any]]:
         """Calls a function of `decoding.inference` for batches of texts.
 
-        Where the memory of a GPU is too short for a batch, the batches become smaller.
+        Where the memory of a GPU is too short for a batch, the batches become smaller. Where XLA
+        fails, the search goes on without it.
 
         Args:
           function, **options: as for `Replicas.run`.
@@ -347,6 +348,11 @@ class Translator:
                     raise
                 batch_tokens //= 2
                 logger.warning(f"out of memory: going on with batches of {batch_tokens:,} tokens")
+            except tf.errors.OpError as error:
+                if not options.pop("for_xla", False):
+                    raise
+                reason = str(error).strip().partition("\n")[0][:300]
+                logger.warning(f"XLA cannot compile the search, which goes on without it: {reason}")
 
     def _batches(
         self,
