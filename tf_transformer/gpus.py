@@ -32,13 +32,13 @@ def missing_machine_code(gpus: Sequence[tf.config.PhysicalDevice]) -> str:
     return ""
 
 
-def check_products(gpus: Sequence[tf.config.PhysicalDevice]) -> None:
-    """Computes a small matrix product on each GPU.
+def check_products() -> None:
+    """Computes a small matrix product on each GPU that TensorFlow uses.
 
     Raises: UserError where TensorFlow cannot.
     """
-    for gpu in gpus:
-        name = gpu.name.removeprefix("/physical_device:")
+    for gpu in tf.config.list_logical_devices("GPU"):
+        name = gpu.name.removeprefix("/device:")
         try:
             with tf.device(name):
                 tf.linalg.matmul(tf.ones([8, 8]), tf.ones([8, 8])).numpy()

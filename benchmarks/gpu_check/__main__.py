@@ -21,6 +21,7 @@ from gpu_check.report import check_gpus
 from gpu_check.results import Report, Result
 from gpu_check.sizes import SIZES
 from tf_transformer.cli import main as command_line
+from tf_transformer.cli.terminal import set_environment
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import split_cpu
 
@@ -55,6 +56,7 @@ def _check(scale: str, logical_devices: int, output: str) -> list[str]:
         raise UserError("gpu-check is for one host: unset TF_CONFIG")
     _choose_devices(logical_devices)
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
+    print("checking with doctor", flush=True)
     with contextlib.redirect_stdout(io.StringIO()) as installation:
         works = command_line.main(["doctor", "--quiet"]) == 0
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
@@ -63,6 +65,7 @@ def _check(scale: str, logical_devices: int, output: str) -> list[str]:
     report.add(Result("doctor", works, "see Installation"))
     if works:
         check_gpus(SIZES[scale](), report)
+    report.finish()
     return report.failed
 
 
@@ -71,6 +74,7 @@ def _choose_devices(logical_devices: int) -> None:
 
     Raises: UserError where there is no GPU and logical devices are not wanted.
     """
+    set_environment()  # which TensorFlow reads when it makes its devices
     if logical_devices:
         split_cpu(logical_devices)
         if tf.config.get_visible_devices("GPU"):

@@ -20,7 +20,7 @@ from tf_transformer.special_tokens import END, PAD, START
 from tf_transformer.training.compilation import choose_jit_compile
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.precision import choose_precision
-from tf_transformer.training.run_log import memory_gb
+from tf_transformer.training.run_log import memory_gb, reset_memory_peak
 from tf_transformer.training.update import Update
 
 WARM_UP = 3  # updates and searches that are not timed
@@ -73,7 +73,7 @@ def _training_row(case: SpeedCase, sizes: Sizes, replicas: int, precision: str) 
         max_length=sizes.length, micro_batch_tokens=case.micro_batch_tokens
     )
     peak = peak_rate(sizes.product, precision)
-    reset_peak_memory()
+    reset_memory_peak()
     seconds, first = update_seconds(config, sizes, replicas, precision, case.jit_compile)
     rows, length = sizes.batch_rows * replicas, sizes.length
     share = matrix_operations(config.model, rows, length, length) / seconds / (peak * replicas)
@@ -185,9 +185,3 @@ def random_ids(rows: int, length: int, vocab_size: int) -> tf.Tensor:
     ids[:, 0] = START
     ids[:, -1] = END
     return tf.constant(ids, tf.int32)
-
-
-def reset_peak_memory() -> None:
-    """Forgets the most memory that was in use on each GPU."""
-    for gpu in tf.config.list_logical_devices("GPU"):
-        tf.config.experimental.reset_memory_stats(gpu.name.removeprefix("/device:"))

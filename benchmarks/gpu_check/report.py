@@ -63,4 +63,3 @@ def check_gpus(sizes: Sizes, report: Report) -> None:
     measure_training(sizes, replicas, report)
     measure_search(sizes, report)
     report.add_table(PUBLISHED)
-    report.finish()

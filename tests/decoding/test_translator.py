@@ -103,6 +103,13 @@ def test_any_batches_and_devices_give_the_same_results(model_dir, translator):
         np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
 
 
+def test_batches_of_less_than_a_hypothesis(model_dir, translator):
+    """A batch has at least one text."""
+    smallest = Translator.load(str(model_dir), decode_batch_tokens=2)
+    assert smallest(["", "Anna sleeps."]) == translator(["", "Anna sleeps."])
+    assert len(smallest.sample(["Anna sleeps."], 3)[0]) == 3
+
+
 def test_one_text_needs_one_of_several_devices(model_dir, translator, monkeypatch):
     numbers, run = [], Replicas.run
 

@@ -93,7 +93,7 @@ def devices() -> None:
             _show("warning", f"training uses the CPU: {_missing_gpu()}")
     if missing := missing_machine_code(gpus):
         _show("warning", f"{missing}: training works, without XLA (docs/guides/devices.md)")
-    check_products(gpus)
+    check_products()
     _show("precision", f"--precision=auto means {choose_precision('auto', gpus)}")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
+SCORED_TOKENS = 1024  # target tokens of a batch of a CPU, whose logits are in memory
 
 
 class Translation(tuple[str, float]):

@@ -327,7 +327,7 @@ class Translator:
           progress: as for `n_best`.
         Yields: the indices of the texts of a batch, and the result, which may have further rows.
         """
-        batch_tokens *= GPU_BATCHES if self._gpus else 1
+        batch_tokens = max(batch_tokens, 1) * (GPU_BATCHES if self._gpus else 1)
         batches = sum(lengths.values()) / batch_tokens
         number = self._replicas.number if batches > 1 else 1
         if function is search_translations and batches > number * self._min_xla_batches:
@@ -351,6 +351,7 @@ class Translator:
             except tf.errors.OpError as error:
                 if not options.pop("for_xla", False):
                     raise
+                self._min_xla_batches = math.inf
                 reason = str(error).strip().partition("\n")[0][:300]
                 logger.warning(f"XLA cannot compile the search, which goes on without it: {reason}")
 

@@ -9,8 +9,9 @@ import concurrent.futures
 import itertools
 import logging
 import math
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -36,7 +37,7 @@ def most_shapes(config: Config) -> int:
     With n shapes, a run of S seconds without padding takes S (1 + PADDING / n) + n
     SECONDS_OF_A_SHAPE. The n with the least time is a square root: 4 for 2,000 updates of base, 12
     for its 100,000. It depends on the settings alone, so that the batches of a run are the same on
-    every machine.
+    every machine with XLA.
     """
     train = config.train
     seconds = train.train_steps * config.data.batch_tokens / TOKENS_PER_SECOND
@@ -69,8 +70,11 @@ class ShapeCompiler:
     def __init__(
         self, update: Update, buckets: Sequence[Bucket], replicas: int, wait: bool
     ) -> None:
-        self._update, self._wait = update, wait
-        threads = max(1, number_of_cores() // 2 // replicas)
+        cores = number_of_cores()
+        # Each compilation blocks a thread of TensorFlow for each replica; updates need others.
+        self._update, self._wait = update, wait or cores < 2 * replicas
+        self._alone, self._failed = threading.Lock(), set[tuple[int, int]]()
+        threads = max(1, cores // 2 // replicas)
         self._executor = concurrent.futures.ThreadPoolExecutor(threads, "xla")
         self._shapes, self._done, self._started = len(buckets), itertools.count(1), time.monotonic()
         self._compiled = {
@@ -78,10 +82,30 @@ class ShapeCompiler:
             for bucket in sorted(buckets, key=lambda bucket: -bucket.batches)
         }
 
-    def is_compiled(self, rows: int, length: int) -> bool:
-        """Whether an update of this shape is to run as XLA compiled it."""
+    def is_compiled(
+        self, rows: int, length: int, is_stopped: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Whether an update of this shape is to run as XLA compiled it.
+
+        A stop ends the wait for the compilation.
+        """
         future = self._compiled[rows, length]
-        return (self._wait or future.done()) and future.result()
+        while self._wait and not future.done() and not is_stopped():
+            concurrent.futures.wait([future], timeout=0.2)
+        return future.done() and future.result() and (rows, length) not in self._failed
+
+    def give_up(self, rows: int, length: int, error: Exception) -> None:
+        """Lets the updates of a shape run without XLA, because of an error, with a warning."""
+        self._failed.add((rows, length))
+        reason = str(error).strip().partition("\n")[0][:300]
+        logger.warning(
+            f"XLA cannot compile updates of {rows:,} x {length} ids, which run without it: "
+            f"{type(error).__name__}: {reason}"
+        )
+
+    def wait(self) -> None:
+        """Waits for all shapes."""
+        concurrent.futures.wait(self._compiled.values())
 
     def close(self) -> None:
         """Starts no further compilation, and waits for those that run."""
@@ -90,13 +114,13 @@ class ShapeCompiler:
     def _compile(self, bucket: Bucket) -> bool:
         """Compiles a shape. Returns: whether it is compiled."""
         try:
-            self._update.compile(bucket)
-        except tf.errors.OpError as error:
-            reason = str(error).strip().partition("\n")[0][:300]
-            logger.warning(
-                f"XLA cannot compile updates of {bucket.rows:,} x {bucket.length} ids, which run "
-                f"without it: {type(error).__name__}: {reason}"
-            )
+            try:
+                self._update.compile(bucket)
+            except tf.errors.ResourceExhaustedError:  # it runs once; several may have done so
+                with self._alone:
+                    self._update.compile(bucket)
+        except Exception as error:  # whatever XLA raises
+            self.give_up(bucket.rows, bucket.length, error)
             return False
         finally:
             if next(self._done) == self._shapes:

@@ -231,6 +231,12 @@ class MetricsAccumulator:
         }
 
 
+def reset_memory_peak() -> None:
+    """Forgets the most memory that was in use on each GPU."""
+    for gpu in tf.config.list_logical_devices("GPU"):
+        tf.config.experimental.reset_memory_stats(gpu.name.removeprefix("/device:"))
+
+
 def memory_gb() -> float:
     """Peak memory in GB: of the fullest GPU, or where there is none, of this process."""
     if gpus := tf.config.list_logical_devices("GPU"):

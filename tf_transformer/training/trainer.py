@@ -41,7 +41,13 @@ from tf_transformer.training.fine_tuning import load_initial_weights, recorded_i
 from tf_transformer.training.precision import choose_precision
 from tf_transformer.training.prepare_data import prepare_text
 from tf_transformer.training.run_directory import BATCH_ORDER, RunDirectory, check_same_batches
-from tf_transformer.training.run_log import MetricsAccumulator, Progress, RunLog, memory_gb
+from tf_transformer.training.run_log import (
+    MetricsAccumulator,
+    Progress,
+    RunLog,
+    memory_gb,
+    reset_memory_peak,
+)
 from tf_transformer.training.schedule import make_schedule
 from tf_transformer.training.update import Sums, Update, eval_step
 
@@ -127,7 +133,9 @@ class Trainer:
             validated[f"{name}/"] = open_validation_text(data, config.data)
         self._gpus = [] if config.train.logical_devices else tf.config.get_visible_devices("GPU")
         if missing := missing_machine_code(self._gpus):
-            check_products(self._gpus)
+            check_products()
+            if config.train.jit_compile == "on":
+                raise UserError(f"{missing}, so XLA would end the process: leave out --jit_compile")
             logger.warning(
                 f"{missing}: updates work, but XLA would end the process and is off, so they take "
                 "several times as long; docs/guides/devices.md says what to install"
@@ -250,21 +258,25 @@ class Trainer:
     def _fit_memory(self) -> None:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
 
-        Each shape is tried without XLA, which needs less, the longest sentences first, whose
-        attention needs most. Where one of several workers lacks memory, all stop.
+        Each shape is tried without XLA, with which an update needs less, the longest sentences
+        first, whose attention needs most. Where one of several workers lacks memory, all stop.
         """
         given = self.config.train.micro_batch_tokens
         while self._gpus:
             try:
                 for bucket in reversed(self.train_batches.buckets):
                     self.update.rehearse(bucket)
+                reset_memory_peak()
                 return
             except tf.errors.ResourceExhaustedError:
                 if given or self.workers.count > 1 or self.plan.halved() == self.plan:
                     raise
             self.plan = self.plan.halved()
             tokens = self.plan.config.train.micro_batch_tokens
-            logger.warning(f"out of memory: going on with micro-batches of {tokens:,} tokens")
+            logger.warning(
+                f"out of memory: going on with micro-batches of {tokens:,} tokens, gradient "
+                f"accumulation steps: {self.plan.accumulation_steps}"
+            )
             self.update.divide(tokens)
 
     def _compiler(
@@ -303,8 +315,22 @@ class Trainer:
             first = False
             late = time.monotonic() + 2 * self._validation_seconds >= self._deadline
             stop_flags = tf.constant([float(self.preemption.requested), float(late)])
-            compiled = bool(compiler and compiler.is_compiled(*inp.shape))
-            result = self.update(inp, tar, stop_flags, *weights, compiled=compiled)
+            compiled = bool(compiler and compiler.is_compiled(*inp.shape, self._interrupted))
+            if compiler and self._interrupted():  # while this update waited
+                self._read_results(0)
+                return False
+            try:
+                result = self.update(inp, tar, stop_flags, *weights, compiled=compiled)
+            except tf.errors.OpError as error:
+                # Of XLA, or of a compilation that takes memory. Several replicas cannot go on.
+                if compiler is None or self.workers.replicas > 1:
+                    raise
+                if compiled:
+                    compiler.give_up(*inp.shape, error)
+                if isinstance(error, tf.errors.ResourceExhaustedError):
+                    compiler.wait()
+                self.optimizer.iterations.assign(step - 1)  # nothing else has changed
+                result = self.update(inp, tar, stop_flags, *weights, compiled=False)
             self._in_flight.append((step - 1, result, inp.shape[0] * inp.shape[1]))
             periods = settings.log_steps, settings.eval_steps, settings.save_steps
             is_read = step >= settings.train_steps or any(step % each == 0 for each in periods)
