@@ -315,7 +315,8 @@ class Trainer:
             first = False
             late = time.monotonic() + 2 * self._validation_seconds >= self._deadline
             stop_flags = tf.constant([float(self.preemption.requested), float(late)])
-            compiled = bool(compiler and compiler.is_compiled(*inp.shape, self._interrupted))
+            rows, length = inp.shape
+            compiled = bool(compiler and compiler.is_compiled(rows, length, self._interrupted))
             if compiler and self._interrupted():  # while this update waited
                 self._read_results(0)
                 return False
@@ -326,12 +327,12 @@ class Trainer:
                 if compiler is None or self.workers.replicas > 1:
                     raise
                 if compiled:
-                    compiler.give_up(*inp.shape, error)
+                    compiler.give_up(rows, length, error)
                 if isinstance(error, tf.errors.ResourceExhaustedError):
                     compiler.wait()
                 self.optimizer.iterations.assign(step - 1)  # nothing else has changed
                 result = self.update(inp, tar, stop_flags, *weights, compiled=False)
-            self._in_flight.append((step - 1, result, inp.shape[0] * inp.shape[1]))
+            self._in_flight.append((step - 1, result, rows * length))
             periods = settings.log_steps, settings.eval_steps, settings.save_steps
             is_read = step >= settings.train_steps or any(step % each == 0 for each in periods)
             interrupted, late = self._read_results(0 if is_read else STEPS_IN_FLIGHT)
