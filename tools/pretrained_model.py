@@ -51,7 +51,7 @@ class Recipe(NamedTuple):
 
 EVERYDAY = (
     "--vocab_size=8000 --subword_model=unigram --max_length=40 --norm=pre --num_encoder_layers=6 "
-    "--num_decoder_layers=2 --d_model=320 --num_heads=5 --dff=1280 --dropout_rate=0.2 --r_drop=5 "
+    "--num_decoder_layers=2 --d_model=320 --num_heads=5 --dff=1280 --dropout_rate=0.2 "
     "--learning_rate_schedule=linear --learning_rate=0.001 --warmup_steps=1000 "
     "--batch_tokens=12288 --precision=mixed_bfloat16"
 )
