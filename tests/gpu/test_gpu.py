@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 from gpu_check.__main__ import main as gpu_check
 from gpu_check.checks import check_invariants, check_training
-from gpu_check.measurements import random_ids, reset_peak_memory
+from gpu_check.measurements import random_ids
+from gpu_check.results import Report
 from gpu_check.short_runs import ShortRuns, pocket_pairs
 from gpu_check.sizes import SIZES
 from invariants import make_case
@@ -15,7 +16,7 @@ from invariants import make_case
 from tf_transformer.cli.main import main
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.run_log import memory_gb
+from tf_transformer.training.run_log import memory_gb, reset_memory_peak
 from tf_transformer.training.update import Update
 
 GPUS = tf.config.get_visible_devices("GPU")
@@ -29,17 +30,20 @@ def case(tmp_path_factory):
     return make_case("pocket-en-de", texts, str(tmp_path_factory.mktemp("case")))
 
 
-def failures(results):
-    return [result for result in results if result.passed is False]
+@pytest.fixture
+def report(tmp_path):
+    return Report(str(tmp_path / "report.md"), "GPUs", "")
 
 
-def test_invariants_of_the_built_in_model(case):
-    assert not failures(check_invariants(case, SIZE))
+def test_invariants_of_the_built_in_model(case, report):
+    check_invariants(case, SIZE, report)
+    assert not report.failed
 
 
-def test_all_ways_to_train_agree(case, tmp_path):
+def test_all_ways_to_train_agree(case, tmp_path, report):
     runs = ShortRuns(SIZE, case.tokenizers)
-    assert not failures(check_training(runs, SIZE, len(GPUS), str(tmp_path)))
+    check_training(runs, SIZE, len(GPUS), str(tmp_path), report)
+    assert not report.failed
 
 
 def test_doctor_trains_on_all_gpus(capsys):
@@ -63,7 +67,7 @@ def test_updates_need_no_more_memory_after_the_first_ones(jit_compile):
     inp, tar = random_ids(64, 32, 4000), random_ids(64, 33, 4000)
     peaks = []
     for _ in range(20):
-        reset_peak_memory()
+        reset_memory_peak()
         update(inp, tar, tf.zeros([2]))["sums"].numpy()
         peaks.append(memory_gb())
     assert peaks[-1] <= 1.01 * peaks[4]
