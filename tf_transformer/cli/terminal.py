@@ -34,12 +34,13 @@ def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
     Raises: UserError, as `set_environment` does.
     """
     set_environment()
-    kinds = {kind for (kind,) in nvidia_smi("compute_cap")} if has_nvidia_device() else set()
-    if model_dir and len(kinds) == 1:
+    if model_dir and has_nvidia_device():
         # The key of a file there has neither the version of XLA nor the kind of GPU.
+        kinds = {kind for (kind,) in nvidia_smi("compute_cap")}
         version = "-".join([importlib.metadata.version("tensorflow"), *kinds])
         folder = os.path.abspath(os.path.join(model_dir, CACHE, f"xla-{version}"))
-        _add_flag("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory='{folder}'")
+        if len(kinds) == 1:
+            _add_flag("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory='{folder}'")
     if for_search:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with silent_stderr(), _without_unused_packages():

@@ -92,7 +92,7 @@ class ShapeCompiler:
         future = self._compiled[rows, length]
         while self._wait and not future.done() and not is_stopped():
             concurrent.futures.wait([future], timeout=0.2)
-        return future.done() and future.result() and (rows, length) not in self._failed
+        return future.done() and (rows, length) not in self._failed
 
     def give_up(self, rows: int, length: int, error: Exception) -> None:
         """Lets the updates of a shape run without XLA, because of an error, with a warning."""
@@ -111,8 +111,8 @@ class ShapeCompiler:
         """Starts no further compilation, and waits for those that run."""
         self._executor.shutdown(cancel_futures=True)
 
-    def _compile(self, bucket: Bucket) -> bool:
-        """Compiles a shape. Returns: whether it is compiled."""
+    def _compile(self, bucket: Bucket) -> None:
+        """Compiles a shape."""
         try:
             try:
                 self._update.compile(bucket)
@@ -121,9 +121,7 @@ class ShapeCompiler:
                     self._update.compile(bucket)
         except Exception as error:  # whatever XLA raises
             self.give_up(bucket.rows, bucket.length, error)
-            return False
         finally:
             if next(self._done) == self._shapes:
                 seconds = time.monotonic() - self._started
                 logger.info(f"XLA has finished with {self._shapes} shapes after {seconds:.0f} s")
-        return True
