@@ -55,6 +55,20 @@ EVERYDAY = (
     "--learning_rate_schedule=linear --learning_rate=0.001 --warmup_steps=1000 "
     "--batch_tokens=12288 --precision=mixed_bfloat16"
 )
+GERMAN = {
+    "foreign": "German",
+    "archive": "deu-eng.zip",
+    "licence": "[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/)",
+    "pairs": "167,000",
+    "named": "24%",
+    "rounded": "(The weights came from the GPU as float16, so the first two rows are equal.) ",
+    "computed": (
+        "On two CPU cores an update takes 17 seconds, so the whole takes about\n"
+        "two days: use a GPU. The updates of these weights were computed on one H200, which needs "
+        "25 ms for\none, as StableHLO with JAX's runtime. (`benchmarks/step_stablehlo.py` writes "
+        "such updates. A batch\nhad 12,280 tokens, padding included, and one of four lengths.)"
+    ),
+}
 RECIPES = {
     "pocket-en-de": Recipe(
         "pocket",
@@ -101,6 +115,7 @@ RECIPES = {
             "Two cups of coffee, please.",
         ),
         words={
+            **GERMAN,
             "languages": "English-German",
             "example": "Tom has never heard Mary sing.",
             "language": "English",
@@ -155,6 +170,7 @@ RECIPES = {
             "Zwei Tassen Kaffee, bitte.",
         ),
         words={
+            **GERMAN,
             "languages": "German-English",
             "example": "Tom hat Maria noch nie singen hören.",
             "language": "German",
@@ -165,6 +181,67 @@ RECIPES = {
             "bias": (
                 "English words for professions have no gender: *Ärztin* becomes *doctor*, and\na "
                 "pronoun for her can become *he*."
+            ),
+        },
+    ),
+    "tatoeba-en-es": Recipe(
+        "tatoeba",
+        "--preset=small --source=en --target=es --vocab_size=8000 --subword_model=unigram "
+        "--max_length=40 --norm=pre --num_encoder_layers=4 --num_decoder_layers=2 --d_model=256 "
+        "--num_heads=4 --dff=1024 --dropout_rate=0.1 --dropout_warmup_steps=0 "
+        "--learning_rate_schedule=linear --learning_rate=0.0015 --warmup_steps=1000 "
+        "--batch_tokens=3072 --precision=mixed_bfloat16 --train_steps=11000",
+        "int8",
+        n_best=(
+            "She handed him the money.",
+            "Tom has never heard Mary sing.",
+            "Perhaps she will come tomorrow.",
+            "I love to write.",
+            "His French is improving little by little.",
+            "My hotel told me to call you.",
+        ),
+        limits=(
+            "Priyanka and Thorsten met Dr. Oyelaran in Salamanca.",
+            "The invoice of 14 March 2019 amounts to 3,471.60 euros.",
+            "Her train leaves platform 27 at 6:48 and arrives at 11:05.",
+            "Although the committee had promised in spring to publish its report before summer, "
+            "nobody was surprised when the chairwoman announced on Friday that the members, who "
+            "had met only twice since then, would need at least another year.",
+            "The patient was given an anticoagulant to prevent a pulmonary embolism.",
+            "The tenant shall indemnify the landlord against all claims of third parties.",
+            "The compiler reports a type mismatch in the second argument.",
+            "Forget it, that ship has sailed.",
+            "The nurse said that the doctor was late. The doctor apologised to the engineer.",
+        ),
+        examples=(
+            "She handed him the money.",
+            "Tom has never heard Mary sing.",
+            "Perhaps she will come tomorrow.",
+            "My hotel told me to call you.",
+        ),
+        words={
+            "foreign": "Spanish",
+            "archive": "spa-eng.zip",
+            "licence": "[CC BY 2.0](https://creativecommons.org/licenses/by/2.0/)",
+            "pairs": "116,000",
+            "named": "18%",
+            "rounded": "",
+            "computed": "On two CPU cores with bfloat16 instructions (AVX-512) it takes COMPUTED.",
+            "languages": "English-Spanish",
+            "example": "Tom has never heard Mary sing.",
+            "language": "English",
+            "other": "Spanish",
+            "weights": "the mean of the last checkpoints",
+            "note": "",
+            "pronouns": (
+                "It chooses between *tú*, *usted*, *vos* and *vosotros* by what was frequent, not "
+                "by who speaks\n  to whom."
+            ),
+            "bias": (
+                "Spanish words for professions have a gender, and most English ones have none.\n"
+                "In the training text, *doctor* is *médico* or *doctor* in 297 pairs and *médica* "
+                "or *doctora* in 16,\n*nurse* is *enfermera* in 27 and *enfermero* in 5, "
+                "*engineer* is never *ingeniera*."
             ),
         },
     ),
@@ -225,6 +302,9 @@ def write_card(name: str, run: str, folder: str, data: str) -> None:
         files=" and ".join(f"`{path.name}`" for path in sorted(weights.parent.glob("*.model"))),
         storage=recipe.storage,
         name=name,
+        source=languages[0],
+        target=languages[1],
+        tags=", ".join(languages),
         training=_training(recipe),
         widget="\n".join(f"- text: {text}" for text in recipe.examples),
         **recipe.words,
