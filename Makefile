@@ -236,7 +236,7 @@ test-browser: $(DEV) ## test the server's page, the attention viewer and the cou
 
 EXECUTE := $(BIN)/python notebooks/course/execute.py
 # These measure times, so nothing else runs beside them. Of the others, two run at a time, long ones first.
-MEASURING := $(addprefix notebooks/,07_decoding.ipynb A1_serving.ipynb A3_costs.ipynb)
+MEASURING := $(addprefix notebooks/,06_decoding.ipynb H_serving.ipynb J_costs.ipynb)
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
 notebooks: .venv/installed-notebooks ## execute all notebooks of the course in place, with the solutions of their exercises

@@ -105,7 +105,7 @@ def check(number, *answers):
     """Prints whether an answer is right, with a hint where it is wrong.
 
     Args:
-      number: of the exercise, such as "02.3" or "A1.2", or a blank of my_transformer.py.
+      number: of the exercise, such as "02.3" or "H.2", or a blank of my_transformer.py.
       *answers: what the exercise asks for; None while there is no answer. Nothing for a blank.
     Returns: a `Verdict`.
     Raises: KeyError for an unknown exercise or blank.
@@ -135,7 +135,7 @@ def check(number, *answers):
 
 
 def exercises(notebook):
-    """Returns the exercises of a notebook, such as "02" or "A1", by their numbers."""
+    """Returns the exercises of a notebook, such as "02" or "H", by their numbers."""
     return importlib.import_module(f"course.exercises_{notebook.lower()}").EXERCISES
 
 

@@ -1,4 +1,4 @@
-"""For notebook A1: CTranslate2 in a process without TensorFlow, whose threads would disturb it.
+"""For notebook H: CTranslate2 in a process without TensorFlow, whose threads would disturb it.
 
     python ctranslate2_engine.py FOLDER THREADS
 

@@ -1,4 +1,4 @@
-"""A file of sentence pairs with the errors of collected text, for notebook 10."""
+"""A file of sentence pairs with the errors of collected text, for notebook F."""
 
 import pathlib
 import random

@@ -2,143 +2,138 @@
 
 from course import Exercise
 
+import math
+
 import numpy as np
 
-
-def softmax(logits):
-    """The softmax over the last axis."""
-    exponentials = np.exp(logits - np.max(logits, axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+RANDOM = np.random.default_rng(7)
 
 
-def smoothed_gradient(logits, label, e):
-    """Softmax minus the smoothed target."""
-    target = np.full(len(logits), e / len(logits))
-    target[label] += 1 - e
-    return softmax(np.asarray(logits, np.float64)) - target
+def _similarity(a, b):
+    """Not symmetric: the part of the letters of a that are in b."""
+    return sum(letter in b for letter in a) / len(a)
 
 
-def is_gradient(answer):
-    """Whether a function is `smoothed_gradient`."""
-    random = np.random.default_rng()
-    for e in (0.1, 0.0, 0.3):
-        logits = random.normal(size=7)
-        label = int(random.integers(7))
-        expected = smoothed_gradient(logits, label, e)
-        result = np.asarray(answer(logits, label, e), np.float64)
-        if result.shape != (7,) or not np.allclose(result, expected, atol=1e-5):
+def _mean(texts, similarity, i):
+    """The mean similarity of text i to the others."""
+    return np.mean([similarity(texts[i], t) for j, t in enumerate(texts) if j != i])
+
+
+def _consensus(texts, similarity, best=max):
+    return texts[best(range(len(texts)), key=lambda i: _mean(texts, similarity, i))]
+
+
+def is_consensus(function):
+    """06.1: on random words of a few letters, some of them twice."""
+    for _ in range(30):
+        texts = ["".join(RANDOM.choice(list("abcdefgh"), 5)) for _ in range(7)]
+        texts += texts[:2]
+        answer = function(texts.copy(), _similarity)
+        means = [_mean(texts, _similarity, i) for i in range(len(texts))]
+        if answer not in texts or not math.isclose(means[texts.index(answer)], max(means)):
             return False
     return True
 
 
-def lowest_loss(e, vocab_size):
-    """The entropy of the smoothed target."""
-    label, other = 1 - e + e / vocab_size, e / vocab_size
-    return -label * np.log(label) - (vocab_size - 1) * other * np.log(other)
+def _nucleus(p, top_p, strict=False):
+    order = np.argsort(p)[::-1]
+    together = np.cumsum(p[order])
+    size = np.searchsorted(together, top_p) + (0 if strict else 1)
+    result = np.zeros(len(p))
+    kept = order[: max(1, size)]
+    result[kept] = p[kept] / p[kept].sum()
+    return result
 
 
-def epsilon_for(perplexity, vocab_size):
-    """The smoothing whose lowest loss has this perplexity."""
-    low, high = 1e-9, 1 - 1e-9
-    for _ in range(60):
-        middle = (low + high) / 2
-        if lowest_loss(middle, vocab_size) < np.log(perplexity):
-            low = middle
-        else:
-            high = middle
-    return low
+def is_nucleus(nucleus):
+    """06.2: on random distributions."""
+    for words in (5, 9, 50):
+        for top_p in (0.3, 0.7, 0.95):
+            p = RANDOM.dirichlet(np.full(words, 0.5))
+            answer = np.asarray(nucleus(p.copy(), top_p), float)
+            if answer.shape != p.shape or not np.allclose(answer, _nucleus(p, top_p), atol=1e-6):
+                return False
+    return True
 
 
-def is_epsilon_for(answer):
-    """Whether a function is `epsilon_for`, to three decimals."""
-    random = np.random.default_rng()
-    for vocab_size in (100, 2000, 37000):
-        perplexity = float(random.uniform(1.5, 20))
-        expected = epsilon_for(perplexity, vocab_size)
-        if abs(float(answer(perplexity, vocab_size)) - expected) > 0.001:
+def _not_divided(p, top_p):
+    return np.where(_nucleus(p, top_p) > 0, p, 0)
+
+
+def _first_words(p, top_p):
+    kept = np.where(np.cumsum(p) - p < top_p, p, 0)
+    return kept / kept.sum()
+
+
+def _without_repeats(log_p, ids, n=3):
+    log_p = np.array(log_p)
+    for i in range(len(ids) - n + 1):
+        if list(ids[i : i + n - 1]) == list(ids[len(ids) - n + 1 :]):
+            log_p[ids[i + n - 1]] = -np.inf
+    return log_p
+
+
+def repeats_no_trigram(without_repeats):
+    """06.3: on random ids of a small vocabulary; the argument must stay as it is."""
+    for length in (0, 1, 2, 3, 8, 20, 40, 200):
+        ids = RANDOM.integers(0, 4, length).tolist()
+        log_p = np.log(RANDOM.dirichlet(np.ones(5)))
+        given = log_p.copy()
+        answer = np.asarray(without_repeats(given, list(ids)), float)
+        if not np.array_equal(answer, _without_repeats(log_p, ids)):
+            return False
+        if not np.array_equal(given, log_p):
             return False
     return True
 
 
-def first_step(beta_1, beta_2):
-    """The length of Adam's first update without the correction, in learning rates."""
-    return (1 - beta_1) / np.sqrt(1 - beta_2)
-
-
-def is_first_step(answer):
-    """Whether a function is `first_step`."""
-    random = np.random.default_rng()
-    betas = [(0.9, 0.98), (0.9, 0.999), (0.5, 0.9)]
-    for beta_1, beta_2 in [*betas, *random.uniform(0.1, 0.95, (4, 2)).tolist()]:
-        result = float(answer(beta_1, beta_2))
-        if not np.isclose(result, first_step(beta_1, beta_2), rtol=1e-3):
-            return False
-    return True
-
-
-def is_tokens_at(answer):
-    """Whether a function gives the tokens at a fraction of the peak."""
-    random = np.random.default_rng()
-    for _ in range(4):
-        fraction = float(random.uniform(0.1, 0.9))
-        d_model, warmup, tokens = (int(n) for n in random.integers(64, 4096, 3))
-        result = float(answer(fraction, d_model, warmup, tokens))
-        if not np.isclose(result, warmup / fraction**2 * tokens, rtol=0.01):
-            return False
-    return True
+def _changes_its_argument(log_p, ids):
+    log_p[:] = _without_repeats(log_p, ids)
+    return log_p
 
 
 EXERCISES = {
     "06.1": Exercise(
-        test=is_gradient,
+        test=is_consensus,
         hint=(
-            "The derivative of ln sum exp is the softmax; that of the label's logit is 1 at "
-            "the label, that of the mean is 1 / V everywhere."
+            "For each place i, the mean of similarity(texts[i], texts[j]) over all j but i; "
+            "then the text of the largest mean. Compare places, not texts."
         ),
         wrong=(
-            lambda logits, label, e: smoothed_gradient(logits, label, 0.0),
-            lambda logits, label, e: -smoothed_gradient(logits, label, e),
-            lambda logits, label, e: softmax(logits),
-            0,
+            lambda texts, similarity: texts[0],
+            lambda texts, similarity: _consensus(texts, similarity, best=min),
+            lambda texts, similarity: _consensus(texts, lambda a, b: similarity(b, a)),
+            lambda texts, similarity: max(texts, key=texts.count),
+            0.5,
         ),
+        own_code=False,  # it calls the similarity of this file
     ),
     "06.2": Exercise(
-        test=is_epsilon_for,
+        test=is_nucleus,
         hint=(
-            "The lowest loss is the entropy of q; it grows with epsilon and must be "
-            "ln(perplexity). Halve an interval that contains the answer, many times."
+            "Sort p, the largest first, and add up: np.cumsum. A sub-word is kept if the better "
+            "ones have less than top_p together. Divide by the sum of what is kept."
         ),
         wrong=(
-            lambda perplexity, vocab_size: 0.1,
-            lambda perplexity, vocab_size: 1 - 1 / perplexity,
-            lambda perplexity, vocab_size: epsilon_for(np.log(perplexity), vocab_size),
-            0.061,
+            _not_divided,
+            _first_words,
+            lambda p, top_p: _nucleus(p, top_p, strict=True),
+            lambda p, top_p: np.where(p >= top_p, p, 0),
+            [1.0],
         ),
     ),
     "06.3": Exercise(
-        test=is_first_step,
+        test=repeats_no_trigram,
         hint=(
-            "Put m = v = 0 on the right side of the first two equations, for one gradient g, and "
-            "leave out both divisions by 1 - beta^t: g cancels."
+            "Compare the last two ids with each earlier pair of neighbors. Where they are equal, "
+            "forbid the id after the pair. Change a copy of log_p."
         ),
         wrong=(
-            1.0,
-            lambda beta_1, beta_2: 1.0,
-            lambda beta_1, beta_2: (1 - beta_1) / (1 - beta_2),
-            lambda beta_1, beta_2: beta_1 / np.sqrt(beta_2),
-        ),
-    ),
-    "06.4": Exercise(
-        test=is_tokens_at,
-        hint=(
-            "After the peak the rate is proportional to step^-0.5. Solve "
-            "(step / warmup_steps)^-0.5 = fraction for the step."
-        ),
-        wrong=(
-            lambda fraction, d_model, warmup, tokens: warmup / fraction * tokens,
-            lambda fraction, d_model, warmup, tokens: warmup * fraction * tokens,
-            lambda fraction, d_model, warmup, tokens: warmup / fraction**2,
-            400_000_000,
+            lambda log_p, ids: log_p,
+            lambda log_p, ids: _without_repeats(log_p, ids, n=2),
+            lambda log_p, ids: _without_repeats(log_p, ids, n=4),
+            _changes_its_argument,
+            3,
         ),
     ),
 }

@@ -2,167 +2,109 @@
 
 from course.plots import COLORS
 
-import itertools
-
 import numpy as np
 from matplotlib.figure import Figure
 
-WORD_COLORS = ["#D6E8F5", "#FBE3CF"]  # light, in turns: where one word ends
-CHARACTER = 0.092  # inches of a character at 11 points
-MAX_WIDTH = 9.9  # inches
+BLUE, ORANGE, GREEN = COLORS[:3]
 
 
-def _shown(piece):
-    """SentencePiece's "▁" is hardly visible in a drawing."""
-    return piece.replace("\u2581", "_")
-
-
-def _box(panel, middle, y, text, color, below=""):
-    style = {"boxstyle": "round,pad=0.25", "facecolor": color, "edgecolor": "0.5"}
-    panel.text(
-        middle,
-        y,
-        text,
-        ha="center",
-        va="center",
-        fontsize=11,
-        family="monospace",
-        bbox=style,
-    )
-    if below:
-        panel.text(middle, y - 0.36, below, ha="center", va="center", fontsize=9)
-
-
-def plot_pieces(rows, ids=None):
-    """Plots how sentences are divided into pieces; the color changes with each word.
-
-    Args:
-      rows: a dict from the name of a row to its pieces, a list of strings.
-      ids: a dict with the ids of the rows, written below the pieces.
-    """
-    gap = 0.2  # inches between two pieces
-    left = 0.1 + 0.09 * max(map(len, rows))
-    lengths = [sum(CHARACTER * len(piece) + gap for piece in row) for row in rows.values()]
-    width = min(MAX_WIDTH, left + max(lengths) + 0.1)
-    height = (0.75 if ids else 0.45) * len(rows) + 0.1
-    figure = Figure(figsize=(width, height), dpi=90)
-    panel = figure.add_axes((0, 0, 1, 1))
-    panel.set(xlim=(0, width), ylim=(-len(rows) + 0.4, 0.6))
-    panel.set_axis_off()
-    for number, (name, pieces) in enumerate(rows.items()):
-        panel.text(0.05, -number, name, va="center", fontsize=10)
-        x = left
-        word = 0
-        for i, piece in enumerate(pieces):
-            word += piece.startswith(("\u2581", "["))
-            end = x + CHARACTER * len(piece) + gap
-            below = str(ids[name][i]) if ids else ""
-            _box(
-                panel,
-                (x + end) / 2,
-                -number,
-                _shown(piece),
-                WORD_COLORS[word % 2],
-                below,
-            )
-            x = end
-    return figure
-
-
-def plot_merges(word, rank):
-    """Plots the merges of a word as a tree: its characters at the bottom, its pieces at the top.
-
-    Args:
-      word: a string.
-      rank: a dict from a sub-word to its id; the pair with the smallest id is merged first.
-    """
-    nodes = [(character, i, 0) for i, character in enumerate(["\u2581", *word])]
-    figure = Figure(figsize=(min(MAX_WIDTH, 0.9 * len(nodes) + 0.6), 4.2), dpi=90)
-    panel = figure.add_axes((0.01, 0.01, 0.98, 0.98))
-    panel.set_axis_off()
-    for text, x, _ in nodes:
-        _box(panel, x, 0, _shown(text), "white")
-    for step in itertools.count(1):
-        texts = [text for text, _, _ in nodes]
-        options = [
-            (rank[first + second], i)
-            for i, (first, second) in enumerate(itertools.pairwise(texts))
-            if first + second in rank
-        ]
-        if not options:
-            break
-        number, i = min(options)
-        (first, x1, y1), (second, x2, y2) = nodes[i : i + 2]
-        x, y = (x1 + x2) / 2, step
-        for x_part, y_part in ((x1, y1), (x2, y2)):
-            panel.plot([x_part, x], [y_part, y], color="0.6", zorder=0)
-        _box(panel, x, y, f"{_shown(first + second)}  {number}", WORD_COLORS[0])
-        nodes[i : i + 2] = [(first + second, x, y)]
-    panel.set(xlim=(-0.7, len(word) + 0.7), ylim=(-0.6, step - 0.4))
-    return figure
-
-
-def plot_shift(tar_inp, tar_real):
-    """Plots what the decoder reads and what it must predict at each position.
-
-    Args:
-      tar_inp, tar_real: the sub-words, two lists of one length.
-    """
-    figure = Figure(figsize=(MAX_WIDTH, 2.3), dpi=90)
-    panel = figure.add_axes((0, 0, 1, 1))
-    panel.set(xlim=(-1.75, len(tar_inp) - 0.4), ylim=(-0.9, 1.5))
-    panel.set_axis_off()
-    panel.text(-1.7, 1, "tar_real:\nto predict", va="center", fontsize=10)
-    panel.text(-1.7, 0, "tar_inp:\nis read", va="center", fontsize=10)
-    panel.text(-1.7, -0.65, "position", va="center", fontsize=10)
-    for i, (read, predicted) in enumerate(zip(tar_inp, tar_real)):
-        arrow = {"arrowstyle": "->", "color": COLORS[0], "shrinkA": 12, "shrinkB": 12}
-        panel.annotate("", (i, 1), (i, 0), arrowprops=arrow)
-        if i:  # the same token, one position later
-            line = {"arrowstyle": "-", "color": "0.6", "linestyle": ":", "shrinkA": 12}
-            panel.annotate("", (i, 0), (i - 1, 1), arrowprops={**line, "shrinkB": 12})
-        for token, y, color in ((read, 0, "white"), (predicted, 1, WORD_COLORS[1])):
-            style = {
-                "boxstyle": "round,pad=0.3",
-                "facecolor": color,
-                "edgecolor": "0.5",
-            }
-            panel.text(i, y, _shown(token), ha="center", va="center", fontsize=9.5, bbox=style)
-        panel.text(i, -0.65, str(i + 1), ha="center", va="center", fontsize=10)
-    return figure
-
-
-def plot_lengths(samples, x):
-    """Plots distributions of lengths as lines in one panel.
-
-    Args:
-      samples: a dict from the name of a sample to its lengths.
-      x: name of the axis, with its unit.
-    """
-    figure = Figure(figsize=(7.0, 3.4), dpi=90, layout="constrained")
+def _figure(width=7.5, height=3.8):
+    figure = Figure(figsize=(width, height), dpi=80, layout="constrained")
     panel = figure.subplots()
-    for (name, lengths), color, line in zip(samples.items(), COLORS, ("-", "--", ":")):
-        counts = np.bincount(lengths)
-        panel.plot(np.arange(len(counts)), counts, line, color=color, linewidth=2, label=name)
-    panel.set(xlabel=x, ylabel="sentence pairs", ylim=(0, None), xlim=(0, None))
     panel.grid(alpha=0.3)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    return figure, panel
+
+
+def plot_smoothed_loss(p_label, losses):
+    """Loss of a token against the probability of its label.
+
+    Args:
+      p_label: between 0 and 1, (n).
+      losses: a dict from epsilon to the losses, (n).
+    """
+    figure, panel = _figure()
+    odds = np.log(p_label / (1 - p_label))
+    for (e, loss), color, style in zip(losses.items(), COLORS, ("-", "--", "-.")):
+        panel.plot(odds, loss, style, color=color, label=f"epsilon = {e:g}")
+        lowest = int(np.argmin(loss))
+        if 0 < lowest < len(loss) - 1:
+            panel.plot(odds[lowest], loss[lowest], "o", color=color)
+    ticks = np.array([0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999])
+    panel.set_xticks(np.log(ticks / (1 - ticks)), [f"{tick:g}" for tick in ticks])
+    panel.set(xlabel="p(label), on a logit scale", ylabel="loss (nats)", ylim=(0, 6))
+    panel.set_title("Loss of one token; dots: the minimum")
     panel.legend()
     return figure
 
 
-def plot_fractions(fractions, x):
-    """Plots percentages as horizontal bars from 0 to 100, with their values.
+def plot_schedules(schedule):
+    """Eq. 3 for three settings, each with its peak.
 
     Args:
-      fractions: a dict from the name of a bar to its fraction, 0 to 1.
-      x: name of the axis.
+      schedule: a class, such as `CustomSchedule`: `schedule(d_model, warmup_steps)(step)`.
     """
-    figure = Figure(figsize=(8.0, 0.5 * len(fractions) + 0.9), dpi=90, layout="constrained")
-    panel = figure.subplots()
-    values = [100 * fraction for fraction in fractions.values()]
-    bars = panel.barh(list(fractions), values, color=COLORS[0], height=0.6)
-    panel.bar_label(bars, [f"{value:.0f}%" for value in values], padding=4)
-    panel.set(xlim=(0, 108), xlabel=x)
-    panel.invert_yaxis()
-    panel.grid(axis="x", alpha=0.3)
+    figure, panel = _figure(8.4, 4.0)
+    steps = np.arange(1, 24_001, 20, dtype=np.float32)
+    settings = (  # name, width, warm-up, style, place of the name
+        ("base: width 512, warm-up 4,000", 512, 4000, "-", (4300, 0.00071)),
+        ("width 512, warm-up 8,000", 512, 8000, "-.", (8300, 0.00051)),
+        ("big: width 1,024, warm-up 4,000", 1024, 4000, "--", (12_400, 0.00012)),
+    )
+    panel.axvspan(0, 4000, color="0.93", zorder=0)
+    panel.text(2000, 0.00078, "warm-up", ha="center", fontsize=10, color="0.35")
+    for (name, d_model, warmup, style, place), color in zip(settings, (BLUE, GREEN, ORANGE)):
+        rate = schedule(d_model, warmup)
+        peak = float(rate(np.float32(warmup)))
+        panel.plot(steps, np.asarray(rate(steps)), style, color=color, linewidth=2)
+        panel.plot(warmup, peak, "o", color=color)
+        panel.text(*place, f"{name}\npeak {peak:.6f}", color=color)
+    panel.set_xticks(range(0, 24_001, 4000), [f"{tick:,}" for tick in range(0, 24_001, 4000)])
+    panel.set(xlabel="update", ylabel="learning rate", xlim=(0, 24_000), ylim=(0, 0.00085))
+    return figure
+
+
+def plot_training(losses, validation, floor, guess):
+    """The loss of each update, and that of unseen sentences.
+
+    Args:
+      losses: with smoothing, of all updates.
+      validation: a dict from the update to the loss without smoothing.
+      floor: the lowest possible loss with smoothing.
+      guess: the loss of a guess with equal probabilities.
+    """
+    figure, panel = _figure(8.4, 4.0)
+    panel.plot(np.arange(1, len(losses) + 1), losses, color=BLUE, alpha=0.3, linewidth=0.8)
+    smooth = np.convolve(losses, np.ones(50) / 50, "valid")
+    middle = np.arange(len(smooth)) + 25
+    panel.plot(middle, smooth, color=BLUE, linewidth=2, label="training, with smoothing")
+    panel.plot(
+        *zip(*validation.items()), "-s", color=ORANGE, ms=4, label="unseen, without smoothing"
+    )
+    panel.axhline(guess, color="0.4", linestyle=":", label="a blind guess, ln V")
+    panel.axhline(floor, color=BLUE, linestyle="--", linewidth=1, label="lowest with smoothing")
+    panel.set(xlabel="update", ylabel="loss (nats per token)")
+    panel.set_ylim(bottom=0)
+    panel.legend(frameon=False)
+    return figure
+
+
+def plot_averages(singles, averaged):
+    """The loss of each checkpoint and of the averages that end with it.
+
+    Args:
+      singles: a dict from the update to the loss of its checkpoint.
+      averaged: a dict from the update to the loss of the average of the last five.
+    """
+    figure, panel = _figure(8.4, 3.6)
+    panel.plot(*zip(*singles.items()), "-o", color=BLUE, ms=4, label="checkpoint")
+    panel.plot(*zip(*averaged.items()), "--s", color=ORANGE, ms=4, label="average of the last five")
+    panel.set_yscale("log")  # a difference at the end is small beside the loss of the start
+    ticks = [tick for tick in (0.2, 0.5, 1, 2, 5, 10) if panel.get_ylim()[0] < tick]
+    panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.minorticks_off()
+    panel.set(xlabel="update", ylabel="loss on unseen sentences\n(nats, logarithmic)")
+    panel.set_ylim(top=10)  # the average of the first checkpoints may lie far above
+    panel.legend(frameon=False)
     return figure

@@ -1,4 +1,4 @@
-"""Measures heads on many sentences (notebook 08): where they attend, and what they are worth."""
+"""Measures heads on many sentences (notebook D): where they attend, and what they are worth."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Text, training loop and sampling of the language models of notebook 11."""
+"""Text, training loop and sampling of the language models of notebook G."""
 
 import keras
 import numpy as np
@@ -88,7 +88,7 @@ class PartOfALayer(ReferenceLayer):
 
 
 class Training:
-    """The loop of notebook 06 for one architecture: each run starts from new random weights.
+    """The loop of notebook 05 for one architecture: each run starts from new random weights.
 
     Fields:
       model: the model, after a run with its trained weights.

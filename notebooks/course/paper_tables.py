@@ -1,4 +1,4 @@
-"""Tables 2, 3 and 4 of the paper, as printed in notebook 09."""
+"""Tables 2, 3 and 4 of the paper, as printed in notebook E."""
 
 from tf_transformer import preset
 from tf_transformer.paper.table3 import ROWS

@@ -1,4 +1,4 @@
-"""Trains the parser of notebook 09 on the short sentences of the built-in treebank."""
+"""Trains the parser of notebook E on the short sentences of the built-in treebank."""
 
 import logging
 import os

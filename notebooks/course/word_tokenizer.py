@@ -1,4 +1,4 @@
-"""A vocabulary of whole words, for notebook A2."""
+"""A vocabulary of whole words, for notebook I."""
 
 import tensorflow as tf
 

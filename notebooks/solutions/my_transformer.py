@@ -1,4 +1,4 @@
-"""My Transformer: "Attention Is All You Need" in one file, written from notebook 02 to 07.
+"""My Transformer: "Attention Is All You Need" in one file, written from notebook 02 to 06.
 
 Nothing here comes from the package of the course. `python my_transformer.py`, run in the
 folder of the notebooks, trains the model, translates, and prints your certificate.
@@ -123,7 +123,7 @@ class MultiHeadAttention(Layer):
         """v, k (B, S, D), q (B, T, D) -> output (B, T, D), weights (B, H, T, S).
 
         With a cache, attends also to the keys and values that it holds for this layer (skip this
-        until notebook 07).
+        until notebook 06).
         """
         # blank: project_to_heads
         q = self.split_heads(self.wq(q))  # (B, H, T, K)
@@ -278,7 +278,7 @@ class PreNormEncoderLayer(EncoderLayer):
 
 
 class PreNormDecoderLayer(DecoderLayer):
-    """The same for the decoder (not of the paper; used since 2018, see notebook 11)."""
+    """The same for the decoder (not of the paper; used since 2018, see notebook G)."""
 
     def call(
         self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None, cache=None
@@ -383,7 +383,7 @@ class Transformer(keras.Model):
         # end
 
 
-# ---------------------------------------------------------------- notebook 06: training
+# ---------------------------------------------------------------- notebook 05: training
 
 
 def label_smoothed_cross_entropy(labels, logits, epsilon=0.1):
@@ -491,7 +491,7 @@ def average(checkpoints):
     return [np.mean(arrays, axis=0) for arrays in zip(*checkpoints)]
 
 
-# ---------------------------------------------------------------- notebook 07: decoding
+# ---------------------------------------------------------------- notebook 06: decoding
 
 
 class Cache:

@@ -1,4 +1,4 @@
-"""The drawings of notebook A2. Each function returns a `matplotlib.figure.Figure`."""
+"""The drawings of notebook I. Each function returns a `matplotlib.figure.Figure`."""
 
 from course.plots import COLORS
 

@@ -1,4 +1,4 @@
-"""What notebook 10 shows: kinds of errors, and drawings as `matplotlib.figure.Figure`."""
+"""What notebook F shows: kinds of errors, and drawings as `matplotlib.figure.Figure`."""
 
 from course.plots import COLORS, plot_curves
 

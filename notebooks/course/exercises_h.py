@@ -1,4 +1,4 @@
-"""The exercises of notebook A1."""
+"""The exercises of notebook H."""
 
 from course import Exercise
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def sends_any_bytes(instance):
-    """A1.1: whether a function returns JSON from which the bytes can be decoded."""
+    """H.1: whether a function returns JSON from which the bytes can be decoded."""
     for data in (b"caf\xe9", b"Anna sleeps.", b"", bytes(range(256))):
         row = json.loads(json.dumps(instance(data)))
         if isinstance(row, str):  # right where the bytes are UTF-8
@@ -24,7 +24,7 @@ def sends_any_bytes(instance):
 
 
 def batch_for(rate, fixed, each):
-    """A1.2: the smallest n with n / (fixed + each n) >= rate, in sentences per second and ms."""
+    """H.2: the smallest n with n / (fixed + each n) >= rate, in sentences per second and ms."""
     if 1000 / each <= rate:
         return None
     return math.ceil(rate * fixed / (1000 - rate * each) - 1e-9)
@@ -45,7 +45,7 @@ def is_batch_for(function):
 
 
 def latencies(arrivals, fixed, each):
-    """A1.3: latencies of a server that answers together all requests that wait, in ms."""
+    """H.3: latencies of a server that answers together all requests that wait, in ms."""
     done, now = [], 0.0
     while len(done) < len(arrivals):
         now = max(now, arrivals[len(done)])
@@ -88,7 +88,7 @@ def _without_waiting(arrivals, fixed, each):
 
 
 def newest(names):
-    """A1.4: the folder that a server loads."""
+    """H.4: the folder that a server loads."""
     versions = [name for name in names if name.isascii() and name.isdigit()]
     return max(versions, key=int, default=None)
 
@@ -106,7 +106,7 @@ def is_newest(function):
 
 
 def quantize(matrix):
-    """A1.5: 8-bit integers and the scale of each row."""
+    """H.5: 8-bit integers and the scale of each row."""
     matrix = np.asarray(matrix, float)
     scales = np.abs(matrix).max(axis=1) / 127
     scales[scales == 0] = 1
@@ -131,7 +131,7 @@ def is_quantize(function):
 
 
 EXERCISES = {
-    "A1.1": Exercise(
+    "H.1": Exercise(
         test=sends_any_bytes,
         hint=(
             "base64.b64encode returns bytes in ASCII: decode them to a string, and put it where "
@@ -143,7 +143,7 @@ EXERCISES = {
             lambda data: {"b64": base64.b64encode(data)},
         ),
     ),
-    "A1.2": Exercise(
+    "H.2": Exercise(
         test=is_batch_for,
         hint=(
             "solve 1000 n / (fixed + each n) = rate for n and round up; no n reaches 1000 / each "
@@ -157,7 +157,7 @@ EXERCISES = {
             lambda rate, fixed, each: 30,
         ),
     ),
-    "A1.3": Exercise(
+    "H.3": Exercise(
         test=are_latencies,
         hint=(
             "a batch begins when the last one is done, or at the next arrival if that is later; it "
@@ -170,7 +170,7 @@ EXERCISES = {
             lambda arrivals, fixed, each: [fixed + each] * len(arrivals),
         ),
     ),
-    "A1.4": Exercise(
+    "H.4": Exercise(
         test=is_newest,
         hint=(
             'compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells '
@@ -182,7 +182,7 @@ EXERCISES = {
             lambda names: max((name for name in names if name.isdigit()), default=None),
         ),
     ),
-    "A1.5": Exercise(
+    "H.5": Exercise(
         test=is_quantize,
         hint="the scale of a row is its largest absolute value / 127; round row / scale",
         wrong=(

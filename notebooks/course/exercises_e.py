@@ -1,4 +1,4 @@
-"""The exercises of notebook 09."""
+"""The exercises of notebook E."""
 
 from course import Exercise
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def per_word(perplexity, sub_words, words):
-    """09.1: the perplexity per word, from that per sub-word."""
+    """E.1: the perplexity per word, from that per sub-word."""
     return perplexity ** (sub_words / words)
 
 
@@ -26,7 +26,7 @@ def is_per_word(function):
 
 
 def linearize(tree):
-    """09.3: a nested tuple as a string of brackets, labels and tags."""
+    """E.3: a nested tuple as a string of brackets, labels and tags."""
     if isinstance(tree, str):
         return tree
     label, *children = tree
@@ -49,7 +49,7 @@ def is_linearize(function):
 
 
 def f1(gold, test):
-    """09.4: F1 of two lists of brackets, in percent; equal brackets match one to one."""
+    """E.4: F1 of two lists of brackets, in percent; equal brackets match one to one."""
     matched = sum((collections.Counter(gold) & collections.Counter(test)).values())
     return 100 * 2 * matched / (len(gold) + len(test))
 
@@ -80,7 +80,7 @@ def f1_of_sets(gold, test):
 GPT_3_DAYS = 6 * 175e9 * 300e9 / (8 * 9.5e12) / 86400
 
 EXERCISES = {
-    "09.1": Exercise(
+    "E.1": Exercise(
         test=is_per_word,
         hint=(
             "the text has one probability, whatever its units are: its logarithm is "
@@ -95,7 +95,7 @@ EXERCISES = {
             4.92,
         ),
     ),
-    "09.2": Exercise(
+    "E.2": Exercise(
         test=lambda days: abs(float(days) / GPT_3_DAYS - 1) < 0.01,
         hint="6 x weights x tokens operations; 8 x 9.5e12 per second; 86,400 seconds per day",
         wrong=(
@@ -108,7 +108,7 @@ EXERCISES = {
             100,
         ),
     ),
-    "09.3": Exercise(
+    "E.3": Exercise(
         test=is_linearize,
         hint="a string is a tag; a phrase is '(' with the label, its children, and ')'",
         wrong=(
@@ -117,7 +117,7 @@ EXERCISES = {
             lambda tree: linearize(tree[1]),
         ),
     ),
-    "09.4": Exercise(
+    "E.4": Exercise(
         test=is_f1,
         hint=(
             "a bracket that occurs n times in one list and m times in the other gives min(n, m) "

@@ -1,4 +1,4 @@
-"""The exercises of notebook A2."""
+"""The exercises of notebook I."""
 
 from course import Exercise
 
@@ -111,7 +111,7 @@ def compares_last_only(function, length):
 
 
 EXERCISES = {
-    "A2.1": Exercise(
+    "I.1": Exercise(
         test=is_combine,
         hint=(
             "Each gradient counts as often as it has tokens: turn means into sums, add, "
@@ -125,7 +125,7 @@ EXERCISES = {
             1.0,
         ),
     ),
-    "A2.2": Exercise(
+    "I.2": Exercise(
         test=is_micro_batches,
         hint=(
             "How many rows fit into one micro-batch? How many rows has the replica with "
@@ -139,7 +139,7 @@ EXERCISES = {
         ),
     ),
     # own_code is off: the functions given to the answer are code of the course.
-    "A2.3": Exercise(
+    "I.3": Exercise(
         test=is_causality_test,
         hint=(
             "Change one input s, and compare the outputs before s. Do this for every s, up "

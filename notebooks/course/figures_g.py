@@ -1,4 +1,4 @@
-"""The figures of notebook 11."""
+"""The figures of notebook G."""
 
 from course.plots import COLORS
 

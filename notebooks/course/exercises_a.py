@@ -1,4 +1,4 @@
-"""The exercises of notebook 01."""
+"""The exercises of notebook A."""
 
 from course import Exercise
 
@@ -148,7 +148,7 @@ def _counts_layers(answer):
 
 
 EXERCISES = {
-    "01.1": Exercise(
+    "A.1": Exercise(
         test=_reads_both_ways,
         hint=(
             "Read xs[::-1] with step_left, then turn its states around again, so that row s "
@@ -162,7 +162,7 @@ EXERCISES = {
             [1, 2],
         ),
     ),
-    "01.2": Exercise(
+    "A.2": Exercise(
         test=_attends,
         hint=(
             "The scores are np.tanh(query @ w + states @ u) @ v. Give padding a very low score "
@@ -176,7 +176,7 @@ EXERCISES = {
             0.5,
         ),
     ),
-    "01.3": Exercise(
+    "A.3": Exercise(
         test=_is_local,
         hint=(
             "Softmax over the scores inside the window only, then the product with the Gaussian; "
@@ -193,7 +193,7 @@ EXERCISES = {
             [0.2, 0.8],
         ),
     ),
-    "01.4": Exercise(
+    "A.4": Exercise(
         test=_counts_layers,
         hint=(
             "Begin with the identity: before any layer each position depends on itself. Each "

@@ -1,4 +1,4 @@
-"""The drawings of notebook 01: recurrent cells, encoder-decoders and paths."""
+"""The drawings of notebook A: recurrent cells, encoder-decoders and paths."""
 
 from course.plots import COLORS, MARKERS
 

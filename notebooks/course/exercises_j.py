@@ -1,4 +1,4 @@
-"""The exercises of notebook A3."""
+"""The exercises of notebook J."""
 
 from course import Exercise
 
@@ -63,7 +63,7 @@ def _counts_restricted(answer):
 
 
 EXERCISES = {
-    "A3.1": Exercise(
+    "J.1": Exercise(
         test=_agrees(crossover, (1, 99), (5, 30)),
         hint=(
             "Set 2 n^2 d + 4 n d^2 equal to k n d^2 and solve for n. At that n both are equal; "
@@ -77,7 +77,7 @@ EXERCISES = {
             1025,
         ),
     ),
-    "A3.2": Exercise(
+    "J.2": Exercise(
         test=_counts_dilated,
         hint=(
             "L layers reach back (k - 1)(1 + k + ... + k^(L - 1)) = k^L - 1 positions. The first "
@@ -94,7 +94,7 @@ EXERCISES = {
             7,
         ),
     ),
-    "A3.3": Exercise(
+    "J.3": Exercise(
         test=_agrees(weight_bytes, (1, 8), (1, 16), (1, 64), (1, 100), (1, 100)),
         hint=(
             "In each pair of layers there are three tables of weights: source x source, "
@@ -109,7 +109,7 @@ EXERCISES = {
             10**6,
         ),
     ),
-    "A3.4": Exercise(
+    "J.4": Exercise(
         test=_counts_restricted,
         hint=(
             "Add up over i how many positions i sees; the ends see fewer, and r may be larger "

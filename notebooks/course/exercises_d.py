@@ -1,4 +1,4 @@
-"""The exercises of notebook 08."""
+"""The exercises of notebook D."""
 
 from course import Exercise
 
@@ -16,7 +16,7 @@ def _align(weights):
 
 
 def aligns(align):
-    """08.1: the mean over the heads decides, and [END] is left out."""
+    """D.1: the mean over the heads decides, and [END] is left out."""
     for shape in ((2, 5, 4), (1, 3, 6), (4, 7, 9)):
         weights = _weights(*shape)
         weights[:, :2, -1] += 1  # much weight on [END]
@@ -33,7 +33,7 @@ def _rollout(layers):
 
 
 def rolls_out(rollout):
-    """08.2: each layer is multiplied from the left."""
+    """D.2: each layer is multiplied from the left."""
     for number, size in ((3, 4), (1, 5), (2, 6)):
         layers = [_weights(3, size, size) for _ in range(number)]
         answer = np.asarray(rollout([weights.copy() for weights in layers]))
@@ -64,7 +64,7 @@ def _aer(predicted, sure, possible):
 
 
 def is_aer(alignment_error_rate):
-    """08.3: on random links; in half of the cases the sure links are not repeated."""
+    """D.3: on random links; in half of the cases the sure links are not repeated."""
     for i in range(12):
         predicted, sure, possible = (
             {tuple(link) for link in RANDOM.integers(0, 4, (size, 2)).tolist()}
@@ -95,7 +95,7 @@ def _without(outputs, w_o, head):
 
 
 def removes_a_head(without_head):
-    """08.4: on random outputs, for each head; the arguments stay as they are."""
+    """D.4: on random outputs, for each head; the arguments stay as they are."""
     for heads, length, depth, width in ((4, 5, 3, 7), (2, 3, 4, 6)):
         outputs = RANDOM.normal(size=(heads, length, depth))
         w_o = RANDOM.normal(size=(heads * depth, width))
@@ -130,7 +130,7 @@ def _changes_its_arguments(outputs, w_o, head):
 
 
 EXERCISES = {
-    "08.1": Exercise(
+    "D.1": Exercise(
         test=aligns,
         hint="first the mean over axis 0, then the largest of all columns but the last.",
         wrong=(
@@ -140,7 +140,7 @@ EXERCISES = {
             lambda weights: np.argmax(weights.mean(axis=0)[:, :-1], axis=0),
         ),
     ),
-    "08.2": Exercise(
+    "D.2": Exercise(
         test=rolls_out,
         hint=(
             "begin with the identity; each layer's half-and-half matrix is multiplied from the "
@@ -154,12 +154,12 @@ EXERCISES = {
             first_layer_on_the_left,
         ),
     ),
-    "08.3": Exercise(
+    "D.3": Exercise(
         test=is_aer,
         hint="a sure link is a possible link too: use the union of both sets for P.",
         wrong=(0.5, _aer_without_sure, _one_minus_f1, lambda *links: 1 - _aer(*links)),
     ),
-    "08.4": Exercise(
+    "D.4": Exercise(
         test=removes_a_head,
         hint=(
             "the rows head * d_v to (head + 1) * d_v of W^O belong to the head. Concatenate the "

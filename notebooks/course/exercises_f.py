@@ -1,4 +1,4 @@
-"""The exercises of notebook 10."""
+"""The exercises of notebook F."""
 
 from course import Exercise
 
@@ -39,7 +39,7 @@ def in_korean(n, write_one=False):
 
 
 def speaks_korean(korean):
-    """10.1: whether a function knows the numbers from 0 to 9,999."""
+    """F.1: whether a function knows the numbers from 0 to 9,999."""
     known = all(korean(n) == words for n, words in KNOWN.items())
     return known and all(korean(n) == in_korean(n) for n in range(10_000))
 
@@ -62,7 +62,7 @@ def bad_stripped_lines(text):
 
 
 def finds_bad_lines(answer):
-    """10.2: whether a function finds the lines that are not a pair."""
+    """F.2: whether a function finds the lines that are not a pair."""
     draw = random.Random(2)
     options = [
         "one\tuno",
@@ -95,7 +95,7 @@ def leaked(train, test, form=normal, side=0):
 
 
 def finds_leaks(answer):
-    """10.3: whether a function counts the test pairs whose source was trained on."""
+    """F.3: whether a function counts the test pairs whose source was trained on."""
     draw = random.Random(3)
     changes = [str.upper, str.title, lambda text: f" {text} ", lambda text: text]
     changes.append(lambda text: text.replace(" ", "  "))
@@ -121,7 +121,7 @@ def repaired(text):
 
 
 def repairs(answer):
-    """10.4: whether a function repairs texts, and leaves others alone."""
+    """F.4: whether a function repairs texts, and leaves others alone."""
     for text in TEXTS:
         if answer(text) != text:
             return False
@@ -161,7 +161,7 @@ def unknown_by_sentences(train, test, size):
 
 
 def counts_unknown_words(answer):
-    """10.5: whether a function returns the fraction of unknown test words."""
+    """F.5: whether a function returns the fraction of unknown test words."""
     draw = random.Random(5)
     words = [f"w{int(draw.paretovariate(0.7))}" for _ in range(2000)]
     for _ in range(20):
@@ -176,13 +176,13 @@ def counts_unknown_words(answer):
 
 
 def are_points_and_sentences(answer):
-    """10.6: whether two numbers are 2.63 percentage points and 2,000 sentences."""
+    """F.6: whether two numbers are 2.63 percentage points and 2,000 sentences."""
     points, sentences = (float(number) for number in answer)
     return abs(points - 2.63) < 0.006 and abs(sentences - 2000) < 1
 
 
 EXERCISES = {
-    "10.1": Exercise(
+    "F.1": Exercise(
         test=speaks_korean,
         hint=(
             "go through the four digits with their places; 일 is left out before a "
@@ -195,7 +195,7 @@ EXERCISES = {
             lambda n: in_korean(n) if n else "",
         ),
     ),
-    "10.2": Exercise(
+    "F.2": Exercise(
         test=finds_bad_lines,
         hint=(
             'text.split("\\n") and enumerate(..., start=1); splitlines() also splits at '
@@ -210,7 +210,7 @@ EXERCISES = {
             bad_stripped_lines,
         ),
     ),
-    "10.3": Exercise(
+    "F.3": Exercise(
         test=finds_leaks,
         hint=(
             'convert both sides to one form first: " ".join(source.lower().split()); '
@@ -226,7 +226,7 @@ EXERCISES = {
             lambda train, test: leaked(train, test, side=1),
         ),
     ),
-    "10.4": Exercise(
+    "F.4": Exercise(
         test=repairs,
         hint=(
             'text.encode("latin-1") gives the bytes that were in the file; decode them as '
@@ -240,7 +240,7 @@ EXERCISES = {
             lambda text: text.encode("utf-8").decode("latin-1"),
         ),
     ),
-    "10.5": Exercise(
+    "F.5": Exercise(
         test=counts_unknown_words,
         hint=(
             "collections.Counter(...).most_common(size) keeps the order of first occurrence "
@@ -255,7 +255,7 @@ EXERCISES = {
             lambda train, test, size: unknown_fraction(train + test, test, size),
         ),
     ),
-    "10.6": Exercise(
+    "F.6": Exercise(
         test=are_points_and_sentences,
         hint="p = 0.9, n = 500; the width is proportional to one over the root of n",
         wrong=((2.63, 1000), (1.34, 2000), (0.0263, 2000), (2.6, 2000), 2.63),

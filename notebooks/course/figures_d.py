@@ -1,4 +1,4 @@
-"""The figures of notebook 08."""
+"""The figures of notebook D."""
 
 from course.plots import create_panels, draw_matrix
 

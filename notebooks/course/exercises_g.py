@@ -1,4 +1,4 @@
-"""The exercises of notebook 11."""
+"""The exercises of notebook G."""
 
 from course import Exercise
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def parallel_layer(x, norm, attention, feed_forward):
-    """11.1: the layer of GPT-J and PaLM."""
+    """G.1: the layer of GPT-J and PaLM."""
     normal = norm(x)
     return x + attention(normal) + feed_forward(normal)
 
@@ -22,7 +22,7 @@ def is_parallel_layer(function):
 
 
 def rotate_halves(vector, position, base=10000.0):
-    """11.2: rotary positions, where number i and number i + K / 2 are a pair."""
+    """G.2: rotary positions, where number i and number i + K / 2 are a pair."""
     first, second = np.split(np.asarray(vector, float), 2)
     angles = position * base ** (-np.arange(len(first)) / len(first))
     cos, sin = np.cos(angles), np.sin(angles)
@@ -54,7 +54,7 @@ def is_rotate_halves(function):
 
 
 def min_p(probabilities, p):
-    """11.3: keeps tokens with at least p times the largest probability."""
+    """G.3: keeps tokens with at least p times the largest probability."""
     probabilities = np.asarray(probabilities, float)
     kept = np.where(probabilities >= p * probabilities.max(), probabilities, 0)
     return kept / kept.sum()
@@ -75,7 +75,7 @@ def is_min_p(function):
 
 
 def corrupt_spans(tokens, spans):
-    """11.4: input and target of T5."""
+    """G.4: input and target of T5."""
     inputs, target, end = [], [], 0
     for number, (start, stop) in enumerate(spans):
         sentinel = f"<{number}>"
@@ -103,7 +103,7 @@ def is_corrupt_spans(function):
 
 
 def reached(mask, layers):
-    """11.5: which inputs can change which outputs after some layers."""
+    """G.5: which inputs can change which outputs after some layers."""
     return np.linalg.matrix_power(1 - np.asarray(mask, int), layers) > 0
 
 
@@ -119,7 +119,7 @@ def is_reached(function):
 
 
 EXERCISES = {
-    "11.1": Exercise(
+    "G.1": Exercise(
         test=is_parallel_layer,
         hint="both sub-layers read the same normalized x, and x is added once",
         wrong=(
@@ -130,7 +130,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "11.2": Exercise(
+    "G.2": Exercise(
         test=is_rotate_halves,
         hint=(
             "split the vector into halves; pair i has the angle "
@@ -142,7 +142,7 @@ EXERCISES = {
             lambda vector, position: rotate_halves(vector, -position),
         ),
     ),
-    "11.3": Exercise(
+    "G.3": Exercise(
         test=is_min_p,
         hint="the limit is p times the largest probability; what is kept sums to 1 again",
         wrong=(
@@ -153,7 +153,7 @@ EXERCISES = {
             lambda probabilities, p: probabilities,
         ),
     ),
-    "11.4": Exercise(
+    "G.4": Exercise(
         test=is_corrupt_spans,
         hint=(
             "the target has each sentinel, then the tokens that it replaces, and one last "
@@ -167,7 +167,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "11.5": Exercise(
+    "G.5": Exercise(
         test=is_reached,
         hint=(
             "after two layers, row i knows about column j if it sees some k that saw j: the "

@@ -1,4 +1,4 @@
-"""The figures of notebook 09."""
+"""The figures of notebook E."""
 
 from course.plots import COLORS
 
