@@ -284,8 +284,8 @@ def extend_beam(
     ids = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, 2K, L + 1)
     ids = tf.where(_is_next_position(beam), tokens[:, :, tf.newaxis], ids)
 
-    # Finished: the K best of the old ones, and of the K best continuations that end here. Those of
-    # a sentence that is done stay.
+    # Finished: the K best of the old ones, and of the K best continuations that end here. They
+    # stay where a sentence is done.
     ends = tokens == END  # (B, 2K)
     is_among_best = tf.constant([True] * beam_size + [False] * beam_size)  # (2K)
     finishes = ends & is_among_best & is_possible(log_probs) & ~beam.done[:, tf.newaxis]

@@ -48,14 +48,14 @@ def members(model: Model) -> list[Transformer]:
 def single_model(model: Model) -> Transformer:
     """Returns the model of what needs one. Raises: UserError for an ensemble."""
     if isinstance(model, Ensemble):
-        raise UserError("attention weights are those of one model: give one, not an ensemble")
+        raise UserError("attention weights belong to one model: give one, not an ensemble")
     return model
 
 
 def average_probabilities(logits: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits `[..., V]` of the mean of the models' probabilities, from the logits of each model.
 
-    Those of one model are unchanged. Of several, the result is log-probabilities, float32.
+    The logits of one model are unchanged. Of several, the result is log-probabilities, float32.
     """
     if len(logits) == 1:
         return logits[0]

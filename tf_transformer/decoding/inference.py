@@ -133,7 +133,7 @@ def sample_translations(
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
-    The other arguments are those of `search_translations`; the beam size has no effect.
+    The other arguments are as for `search_translations`; the beam size has no effect.
 
     Args:
       seeds: as for `sample`.
@@ -207,7 +207,7 @@ def teacher_forcing(
 def cross_attention(model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """The decoder's attention over the source, `[B, L, H, T, S]`: of each layer and head.
 
-    Row t is where the model attends when it predicts target token t; the arguments are those of
+    Row t is where the model attends when it predicts target token t. Arguments are as for
     `teacher_forcing`.
     """
     _, weights = teacher_forcing(model, inp, tar_real)
@@ -218,8 +218,8 @@ def cross_attention(model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor) -> 
 def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """The source token with the most attention of each target token, int64 `[B, T]`; -1 for none.
 
-    It is the one with the largest mean of all heads of all layers; the end token of the source
-    stands for none. The arguments are those of `teacher_forcing`.
+    It has the largest mean of all heads of all layers; the end token of the source stands for none.
+    Arguments are as for `teacher_forcing`.
     """
     weights = cross_attention(single_model(model), inp, tar_real)  # (B, L, H, T, S)
     best = tf.argmax(tf.reduce_mean(weights, axis=[1, 2]), axis=-1)  # (B, T)
@@ -234,10 +234,7 @@ def target_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tenso
 
 
 def target_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
-    """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
-
-    The arguments are those of `target_logits`.
-    """
+    """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding."""
     logits = tf.cast(target_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
     return tf.where(tar_real != PAD, -losses, 0.0)

@@ -25,7 +25,7 @@ is brought into the new order, and the key and value of the new token are append
       v
     x (B * K, 1, D) -> logits (B, K, V)
 
-The layer is the one of the full pass (`DecoderLayer.attend`).
+The full pass has the same layer (`DecoderLayer.attend`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), P tokens so far, S source, H heads,
 D d_model, V vocabulary; `depth` is the size of a head's keys, or of its values.

@@ -27,6 +27,7 @@ from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     SCORED_TOKENS,
     Translation,
+    check_list,
     check_n_best,
     encode,
     find_long,
@@ -205,8 +206,8 @@ class Translator:
           skip_long: whether a text with more sub-words than the model has positions gets the
             result `[("", -inf)]` and a warning.
           target_prefixes: for each text the beginning of its translations, "" where they are free;
-            None for all free. It ends with a complete word: the model can only append sub-words to
-            those of the prefix, and those of an incomplete word are often others.
+            None for all free. It ends with a complete word: the model can only append sub-words,
+            and an incomplete word is often divided into others.
         Returns: a list; for each text `number` pairs (translation, score), of type `Translation`,
           or fewer where the search found fewer. A translation is one line: a blank replaces each
           line separator that the model writes. The score is the log-probability in nats divided by
@@ -241,7 +242,7 @@ class Translator:
           sampling: a `SamplingConfig`; None for the distribution of the model, unchanged.
           seed: of the random numbers.
         Returns: as `n_best`, in the order of drawing; a translation can occur several times. The
-          scores are those of `n_best`, at temperature 1 with all sub-words.
+          scores are as in `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
         lines = line_numbers or range(1, len(texts) + 1)
@@ -257,7 +258,7 @@ class Translator:
         line_numbers: Sequence[int],
         skip_long: bool,
     ) -> dict[str, Rows]:
-        """Encodes what a search takes; the arguments are those of `n_best`.
+        """Encodes what a search takes; arguments are as for `n_best`.
 
         Returns: by the names of its arguments, the ids of each text and of its prefix. A text has
           no ids where it, or its prefix, is too long.
@@ -398,8 +399,8 @@ class Translator:
     ) -> list[PairScore]:
         """Computes the probability of given translations by teacher forcing.
 
-        For a translation of the search whose sub-words are those that `Tokenizer.encode` chooses,
-        `normalized` is the search's score.
+        `normalized` is the search's score, for a translation whose sub-words `Tokenizer.encode`
+        chooses too.
 
         Args:
           pairs: (source, target) texts.
@@ -408,8 +409,7 @@ class Translator:
         Returns: a `PairScore` for each pair.
         Raises: UserError for a text with too many sub-words on either side, unless `skip_long`.
         """
-        sources = encode(self.source, [source for source, _ in pairs])
-        targets = encode(self.target, [target for _, target in pairs])
+        sources, targets = self._encode_pairs(pairs)
         numbers = range(first_line, first_line + len(pairs))
         long = find_long(sources, self.model.pe_input, numbers, skip_long)
         long |= find_long(targets, self.model.pe_target, numbers, skip_long)
@@ -431,6 +431,13 @@ class Translator:
                 results[i] = PairScore(total, normalized, pieces, log_probs, truncated)
         return results
 
+    def _encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Rows, Rows]:
+        """The ids of the sources and of the targets."""
+        for pair in (pairs, *pairs):
+            check_list(pair, '[("Anna sleeps.", "Anna schläft.")]')
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        return encode(self.source, sources), encode(self.target, targets)
+
     def align(
         self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
     ) -> list[list[tuple[int, int]]]:
@@ -448,8 +455,7 @@ class Translator:
         Raises: UserError for an ensemble.
         """
         single_model(self.model)
-        sources = encode(self.source, [source for source, _ in pairs])
-        targets = encode(self.target, [target for _, target in pairs])
+        sources, targets = self._encode_pairs(pairs)
         sizes = {i: (len(sources[i]), len(targets[i])) for i in range(len(pairs))}
         lengths = {
             i: max(size)
@@ -479,6 +485,8 @@ class Translator:
           target, `decoder_layer1_block2 [H, T, S]` over the source, and so on. Row t of the
           decoder's weights is where the model attends when it predicts target sub-word t.
         """
+        if not isinstance(text, str) or not isinstance(translation, str | None):
+            raise TypeError("give one text, and one translation or None, each as a string")
         translation = self(text) if translation is None else translation
         inp = self.source.encode([text]).to_tensor()  # (1, S)
         tar = self.target.encode([translation]).to_tensor()  # (1, T)

@@ -84,7 +84,7 @@ class Encoder(_Stack):
       input_vocab_size: sub-words of the source.
       maximum_position_encoding: longest source.
       rate: P_drop.
-      variant: a `Variant`; that of the paper by default.
+      variant: a `Variant`; the paper's by default.
       embedding: an `Embedding` to share, or None to create one.
     """
 
@@ -114,7 +114,7 @@ class Encoder(_Stack):
           training: whether dropout is on.
           mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None hides the
             padding; 0.0 hides nothing.
-        Returns: `[B, S, D]`, whose implicit mask for the layers of Keras is that of the ids.
+        Returns: `[B, S, D]`, whose implicit mask, for the layers of Keras, hides the padding.
         """
         if mask is None:
             mask = create_padding_mask(x)  # (B, 1, 1, S)
@@ -177,9 +177,9 @@ class Decoder(_Stack):
             and the padding; 0.0 hides nothing.
           padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`
             where it is None.
-          enc_output_mask: bool `[B, S]`; Keras sets it to the implicit mask of enc_output, which
-            that of an `Encoder` has.
-        Returns: `[B, T, D]`, whose implicit mask is that of the ids, and a dict of attention
+          enc_output_mask: bool `[B, S]`; Keras sets it to the implicit mask of enc_output, such as
+            the output of an `Encoder` has.
+        Returns: `[B, T, D]`, whose implicit mask hides the padding, and a dict of attention
           weights: `decoder_layer1_block1` `[B, H, T, T]` over the target, `decoder_layer1_block2`
           `[B, H, T, S]` over the source, and so on for each layer.
         """
@@ -207,7 +207,7 @@ class Transformer(VariantLayer, keras.Model):
       input_vocab_size, target_vocab_size: sub-words of the source and of the target.
       pe_input, pe_target: longest source and target.
       rate: P_drop.
-      variant: a `Variant`; that of the paper by default.
+      variant: a `Variant`; the paper's by default.
       shared_embeddings: True for one matrix in both embeddings and in the pre-softmax projection
         (Sec. 3.4); False for two embeddings and a projection with a bias, as in the reference code.
     Raises: ValueError for sizes that do not fit together.
@@ -331,14 +331,14 @@ class Transformer(VariantLayer, keras.Model):
             return project_tied, [tf.transpose(self.decoder.embedding.table)]
         return dense, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """Creates the model that `get_config` described, here or in version 0.2."""
-        names = ("key_dim", "value_dim", "activation", "positional_encoding")
-        if "variant" not in config and set(names) <= set(config):  # in 0.2 they were arguments
-            config = dict(config)
-            config["variant"] = Variant(**{name: config.pop(name) for name in names})
-        return super().from_config(config)
+    def save(self, filepath: Any, overwrite: bool = True, **options: Any) -> None:
+        """As `keras.Model.save`. Raises: ValueError for a file in HDF5, which Keras cannot load."""
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"{filepath}: Keras cannot load this model from HDF5. Give NAME.keras; or "
+                "`save_weights` with NAME.weights.h5, or `export`"
+            )
+        super().save(filepath, overwrite, **options)
 
     def export(
         self, filepath: str, format: str = "tf_saved_model", verbose: bool | None = None,
