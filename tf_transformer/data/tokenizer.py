@@ -194,7 +194,7 @@ class Tokenizer(tf.Module):
 
         Args:
           texts: strings `[N]`, or one string; a tag of the vocabulary, and a blank, can begin them.
-        Returns: ragged int32 `[N, (length)]`, or int32 `[length]`; each row ends with the end token.
+        Returns: ragged int32 `[N, (length)]`, or int32 `[length]`, ending with the end token.
         """
         texts = tf.convert_to_tensor(texts, tf.string)
         if texts.shape.rank == 0:

@@ -25,7 +25,7 @@ def refuse_ragged(*values: Any) -> None:
     """Raises: TypeError for a RaggedTensor, whose rows no mask can hide."""
     if any(isinstance(value, tf.RaggedTensor) for value in tf.nest.flatten(values)):
         raise TypeError(
-            "a RaggedTensor: give x.to_tensor(), which pads ids with 0, and a mask where x has no ids"
+            "a RaggedTensor: give x.to_tensor(), which pads ids with 0; what is no ids needs a mask"
         )
 
 

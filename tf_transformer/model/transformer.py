@@ -358,8 +358,7 @@ class Transformer(VariantLayer, keras.Model):
             keras.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype, name=name)
             for name, spec in zip(("inp", "tar"), specs)
         )
-        logits, attention_weights = self(inp, tar)
-        model = keras.Model([inp, tar], {"logits": logits, **attention_weights}, name=self.name)
+        model = keras.Model([inp, tar], _named(self(inp, tar)), name=self.name)
         model.export(filepath, format, verbose, **kwargs)
 
     @property
@@ -368,8 +367,7 @@ class Transformer(VariantLayer, keras.Model):
 
         @tf.function(input_signature=[IDS, IDS])
         def serving_default(inp: tf.Tensor, tar: tf.Tensor) -> dict[str, tf.Tensor]:
-            logits, attention_weights = self(inp, tar)
-            return {"logits": logits, **attention_weights}
+            return _named(self(inp, tar))
 
         return serving_default
 
@@ -407,6 +405,11 @@ class _LogitsMetric:
 def _logits(outputs: Any) -> Any:
     """The logits among the outputs of a `Transformer`, or the logits alone."""
     return outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+
+
+def _named(outputs: Any) -> dict[str, tf.Tensor]:
+    """The outputs of a `Transformer` as one dict; a subclass can return the logits alone."""
+    return {"logits": _logits(outputs), **(outputs[1] if isinstance(outputs, tuple) else {})}
 
 
 def project_tied(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
