@@ -179,7 +179,7 @@ def test_batches_that_fit_into_the_memory(model_dir, translator, monkeypatch, ca
 
 
 def test_bfloat16(pocket):
-    """Most translations are those of float32, and padding changes no more than rounding."""
+    """Most translations are as in float32, and padding changes no more than rounding."""
     low = Translator.load("pocket-en-de", precision="bfloat16", beam_size=1, extra_decode_length=5)
     kinds = {each.dtype for each in low.model.weights if each.path.endswith(("kernel", "table"))}
     assert kinds == {"bfloat16"}

@@ -1,7 +1,6 @@
 """Search and teacher forcing of a batch with a model, in or out of a graph; ids to text.
 
-Here the step function of a model (`make_ensemble_step`) is given to a search of `beam_search` or
-`sampling`. `Translator` and the exported model (`export.signatures`) share these functions.
+`Translator` and the exported model (`export.signatures`) share these functions.
 """
 
 from collections.abc import Sequence
@@ -48,20 +47,17 @@ def search_translations(
     """Searches the translations of a batch; runs in a graph.
 
     Args:
-      model: a built `Transformer`, or an `Ensemble`.
+      model: a built one.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
-      decode: a `DecodeConfig`.
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
-      generation: a `GenerationConfig`.
       length_penalty: float32 `[B]`, for each sentence instead of `decode.length_penalty`.
       max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
         which can only be shorter than `decode` allows; 0 for no own limit.
       for_xla: whether XLA compiles the graph: then all shapes follow from the shape of the batch.
         The result is the same, with more padding.
       **values: as for `make_processors`.
-    Returns: a `SearchResult`.
     """
     beam_size = decode.beam_size
     processors = make_processors(generation, **values)
@@ -194,7 +190,6 @@ def teacher_forcing(
     """Runs the model on sources and given targets.
 
     Args:
-      model: a built `Transformer`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       tar_real: target ids `[B, T]`, in the same form.
     Returns: logits `[B, T, V]`, attention weights by name. Logits t predict target token t.

@@ -117,7 +117,6 @@ class MultiHeadAttention(ReferenceLayer):
 
         Args:
           q: `[B, T, D]`. Several rows of q can share a row of keys: B is a multiple of theirs.
-          keys, values: of `keys_values`.
           mask: None, or a tensor that broadcasts to `[B, H, T, S]`, 1 = hidden.
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """

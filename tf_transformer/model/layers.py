@@ -58,9 +58,7 @@ class EncoderLayer(VariantLayer):
     """Self-attention, then the feed-forward network (Sec. 3.1, left half of Figure 1).
 
     Args:
-      d_model: D.
-      num_heads: h.
-      dff: d_ff.
+      d_model, num_heads, dff: as in Table 3.
       rate: P_drop on each sub-layer's output.
       variant: a `Variant`; the paper's by default.
     """
@@ -91,7 +89,6 @@ class EncoderLayer(VariantLayer):
 
         Args:
           x: `[B, S, D]`.
-          training: whether dropout is on.
           mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None for the
             implicit mask of x, if it has one.
         Returns: `[B, S, D]`.
@@ -156,7 +153,6 @@ class DecoderLayer(VariantLayer):
         Args:
           x: `[B, T, D]`.
           enc_output: `[B, S, D]`.
-          training: whether dropout is on.
           look_ahead_mask: broadcasts to `[B, H, T, T]`, 1 = hidden. None hides the later positions
             and what `x_mask` hides; 0.0 hides nothing.
           padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`

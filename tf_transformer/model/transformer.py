@@ -111,7 +111,6 @@ class Encoder(_Stack):
 
         Args:
           x: ids `[B, S]`, 0 for padding.
-          training: whether dropout is on.
           mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None hides the
             padding; 0.0 hides nothing.
         Returns: `[B, S, D]`, whose implicit mask, for the layers of Keras, hides the padding.
@@ -172,7 +171,6 @@ class Decoder(_Stack):
         Args:
           x: ids `[B, T]`, 0 for padding.
           enc_output: `[B, S, D]`.
-          training: whether dropout is on.
           look_ahead_mask: broadcasts to `[B, H, T, T]`, 1 = hidden. None hides the later positions
             and the padding; 0.0 hides nothing.
           padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`
@@ -288,7 +286,6 @@ class Transformer(VariantLayer, keras.Model):
         Args:
           inp: `[B, S]`; or the pair `(inp, tar)`, or a dict with these names: the input of `fit`.
           tar: `[B, T]`, the target shifted right: it begins with the start token.
-          training: whether dropout is on.
           enc_padding_mask, look_ahead_mask, dec_padding_mask: of `create_masks`, or boolean masks
             of Keras. None hides the later positions and the padding; 0.0 hides nothing.
         Returns: logits `[B, T, V]`, and the decoder's attention weights as `Decoder` returns them.
@@ -305,10 +302,7 @@ class Transformer(VariantLayer, keras.Model):
         enc_padding_mask: tf.Tensor | None = None, look_ahead_mask: tf.Tensor | None = None,
         dec_padding_mask: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:  # fmt: skip
-        """Computes everything but the logits; arguments as for `call`.
-
-        Returns: `[B, T, D]`, and the decoder's attention weights.
-        """
+        """As `call`, with the decoder's output `[B, T, D]` in place of the logits."""
         if dec_padding_mask is None:
             dec_padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
         enc_output = self.encoder(inp, training, enc_padding_mask)  # (B, S, D)
@@ -350,7 +344,6 @@ class Transformer(VariantLayer, keras.Model):
         of texts, with its search.
 
         Args:
-          filepath, format, verbose, kwargs: as there.
           input_signature: specs of inp and tar; int32 `[None, None]` by default.
         """
         specs = tf.nest.flatten(input_signature) if input_signature else [IDS, IDS]
