@@ -44,10 +44,6 @@ def test_values_out_of_range(name, value, message):
         ({"batch_tokens": 200}, "batch must be able to hold one sentence"),
         ({"max_length": 2000, "batch_tokens": 9000}, "1024 positions of pe_input"),
         ({"learning_rate": 0.001}, "learning_rate 0.001 has no effect on the schedule noam"),
-        (
-            {"learning_rate_schedule": "linear", "learning_rate": 0.001, "train_steps": 4000},
-            "warmup_steps 4000 is not less than train_steps 4000",
-        ),
         ({"init_from": "a", "vocab_model": "b"}, "vocab_model and init_from: give one of them"),
         ({"target_normalization": "nfc"}, "no rule of normalization 'nfc': give identity, nfkc"),
         ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),

@@ -311,9 +311,6 @@ class TrainConfig(Settings):
             )
         if schedule != NOAM and not self.learning_rate:
             raise UserError(f"learning_rate_schedule {schedule} needs a peak: give learning_rate")
-        if schedule in DECAY_TO_0 and self.warmup_steps >= self.train_steps:
-            steps = f"{self.warmup_steps} is not less than train_steps {self.train_steps}"
-            raise UserError(f"warmup_steps {steps}: {schedule} would not reach its peak")
         self.validation_texts()  # of the right form
 
     def validation_texts(self) -> dict[str, str]:

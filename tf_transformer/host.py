@@ -67,7 +67,7 @@ def nvidia_smi(*fields: str) -> list[list[str]]:
 def keras_mistake() -> str:
     """Why Keras cannot be used: another backend, or another version; "" where it can."""
     place, remedy, backend = "KERAS_BACKEND", "unset it", os.environ.get("KERAS_BACKEND")
-    if backend is None:
+    if not backend:  # Keras too takes an empty one for none
         home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
         place, remedy, backend = f"{home}/keras.json", "change it to tensorflow", "tensorflow"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -108,7 +108,7 @@ def test_positions_are_those_that_all_models_have(models):
 
 def test_what_an_ensemble_cannot_do(model_dir):
     pair = Translator.load(f"{model_dir},{model_dir}")
-    with pytest.raises(UserError, match="attention weights are those of one model"):
+    with pytest.raises(UserError, match="attention weights belong to one model"):
         pair.attention("Anna sleeps.", "Anna")
     with pytest.raises(UserError, match="pocket-en-de have different source vocabularies"):
         Translator.load(f"{model_dir},pocket-en-de")

@@ -21,7 +21,7 @@ def test_sentences_and_their_lines():
 
 
 def test_join():
-    """White space stays, line separators become blanks; the lowest score is that of the line."""
+    """White space stays, line separators become blanks; the line has the lowest score."""
     joined = SplitLines(LINES, "en", "de").join(results("a", "b", "c", "d", "e"))
     assert joined == [(" a  b\tc ", -3.0), ("", 0.0), (" d e", -5.0), (" ", 0.0)]
     assert [each.length for each in joined] == [6, 0, 9, 0]
@@ -44,7 +44,7 @@ def test_a_line_with_an_impossible_sentence_has_no_translation():
 
 
 def test_each_sentence_has_the_tag_of_its_line():
-    """Without the tags of a model, those of languages are tags."""
+    """Without the tags of a model, the tags of languages are tags."""
     lines = ["<2de> One. Two.", ">>de<< Three.", "<b> Four. Five."]
     split = SplitLines(lines, "en", "de")
     expected = ["<2de> One.", "<2de> Two.", ">>de<< Three.", "<b> Four.", "Five."]

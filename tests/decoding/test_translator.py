@@ -32,6 +32,36 @@ def test_strings_and_lists(translator):
     assert translator("") == ""
 
 
+@pytest.mark.parametrize("call", [
+    lambda t, text: t.n_best(text, 2),
+    lambda t, text: t.n_best(["Anna sleeps."], 1, target_prefixes="D"),
+    lambda t, text: t.sample(text, 2),
+    lambda t, text: t.score((text, text)),
+    lambda t, text: t.score([text]),
+    lambda t, text: t.align((text, text)),
+    lambda t, text: t.attention([text]),
+    lambda t, text: t.attention(text, [text]),
+    lambda t, text: t.source.encode_lists(text),
+])  # fmt: skip
+def test_one_text_in_place_of_a_list(translator, call):
+    """And a list in place of a text: nothing is taken letter by letter."""
+    with pytest.raises(TypeError, match="give (a list|one text)"):
+        call(translator, "Anna sleeps.")
+
+
+def test_one_text_of_a_tokenizer(translator):
+    """Also before batching in tf.data; ids of any integer type."""
+    texts = ["Anna sleeps.", "The dog sees the cat."]
+    rows = translator.source.encode_lists(texts)
+    encode = translator.source.encode
+    assert encode(texts[0]).numpy().tolist() == rows[0]
+    dataset = tf.data.Dataset.from_tensor_slices(texts).map(encode)
+    assert [ids.tolist() for ids in dataset.as_numpy_iterator()] == rows
+    decode = translator.source.decode
+    assert decode(tf.constant(rows[0], tf.int64)) == texts[0].encode()
+    assert decode(tf.ragged.constant(rows, tf.int64)).numpy().tolist() == [*map(str.encode, texts)]
+
+
 def test_targets_are_not_rewritten(translator):
     """Scores and prefixes take the characters that NFKC would replace."""
     source, written = "Anna sleeps.", "9 m² … ½，"
@@ -149,7 +179,7 @@ def test_batches_that_fit_into_the_memory(model_dir, translator, monkeypatch, ca
 
 
 def test_bfloat16(pocket):
-    """Most translations are those of float32, and padding changes no more than rounding."""
+    """Most translations are as in float32, and padding changes no more than rounding."""
     low = Translator.load("pocket-en-de", precision="bfloat16", beam_size=1, extra_decode_length=5)
     kinds = {each.dtype for each in low.model.weights if each.path.endswith(("kernel", "table"))}
     assert kinds == {"bfloat16"}

@@ -1,4 +1,4 @@
-"""The linear layer, compared with that of Keras."""
+"""The linear layer, compared with the layer of Keras."""
 
 import keras
 import numpy as np

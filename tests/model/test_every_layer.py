@@ -1,7 +1,9 @@
 """Tests that every layer of the package passes: configuration, saving, precision, gradients."""
 
 import contextlib
+import functools
 import inspect
+import pickle
 import warnings
 
 import keras
@@ -67,7 +69,7 @@ class Case:
     """A layer under test and inputs for it."""
 
     def __init__(self, name):
-        self.layer_class, arguments, self.kinds = CASES[name]
+        self.name, (self.layer_class, arguments, self.kinds) = name, CASES[name]
         self.arguments = dict(arguments)
         if "embedding" in arguments:
             self.arguments["embedding"] = Embedding(V, D, name="table")
@@ -88,13 +90,13 @@ class Case:
                 tensors[kind] = tf.constant(rng.normal(size=shape), tf.float32)
         return [tensors[kind] for kind in self.kinds]
 
-    def functional_model(self, layer):
-        """A Keras model with unknown batch size and lengths around the layer."""
+    def functional_model(self, layer=None):
+        """A Keras model with unknown batch size and lengths around the layer, or a new one."""
         inputs = []
         for kind in self.kinds:
             dtype = "int64" if kind in (SOURCE_IDS, TARGET_IDS) else "float32"
             inputs.append(keras.Input((None, *SHAPES[kind][1:]), dtype=dtype))
-        return keras.Model(inputs, layer(*inputs))
+        return keras.Model(inputs, (layer or self.layer())(*inputs))
 
 
 @pytest.fixture(params=CASES)
@@ -139,41 +141,137 @@ def test_config_round_trip(case):
     assert again.get_config() == config
     assert getattr(again, "variant", None) == getattr(layer, "variant", None)
     assert again.name == "layer_under_test"
-    layer(*case.inputs())
-    again(*case.inputs())
-    again.set_weights(layer.get_weights())
-    assert_same_values(again(*case.inputs()), layer(*case.inputs()))
 
 
-def test_config_of_version_0_2():
+@pytest.mark.parametrize("name", ["EncoderLayer", "DecoderLayer", "Encoder", "Decoder"])
+@pytest.mark.parametrize("case", ["Transformer"], indirect=True)
+def test_config_of_version_0_2(name, case):
     """The fields of `Variant` were arguments of their own."""
-    config = Transformer(**MODEL, target_vocab_size=V).get_config()
-    del config["variant"]
-    old = {
-        "key_dim": 3, "value_dim": 5, "activation": "swish", "positional_encoding": "learned",
-    }  # fmt: skip
-    assert Transformer.from_config({**config, **old}).variant == Variant(**old)
+    old = {"key_dim": 3, "value_dim": 5, "activation": "swish"}
+    if not name.endswith("Layer"):
+        old["positional_encoding"] = "learned"
+    for each in (Case(name), case):
+        config = {x: y for x, y in each.layer().get_config().items() if x != "variant"}
+        assert each.layer_class.from_config({**config, **old}).variant == Variant(**old)
 
 
-def test_functional_model_saved_and_loaded(case, tmp_path):
-    """It equals the call of the layer. Nothing of this gives a warning."""
+def subclass_of(layer_class, own):
+    """A subclass with an argument and layers of its own, as attributes or in containers."""
+
+    @keras.saving.register_keras_serializable(package="test")
+    class Subclass(layer_class):
+        def __init__(self, *args, width=1, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.width = width
+            self.parts = (
+                keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(4)]),
+                keras.layers.Dense(width),
+            )
+            if own == "attributes":
+                self._adapter, self.head = self.parts
+            elif own == "containers":
+                self.parts = {"adapter": self.parts[0], "heads": self.parts[1]}
+
+        def get_config(self):
+            return {**super().get_config(), "width": self.width}
+
+        @functools.wraps(layer_class.call)
+        def call(self, *args, **kwargs):
+            x = tf.nest.flatten(super().call(*args, **kwargs))[0]
+            for part in self.parts.values() if own == "containers" else self.parts:
+                x = part(x)
+            return x
+
+    return functools.partial(Subclass, width=3)
+
+
+def by_keras_file(case, layer, path):
+    model = layer if isinstance(layer, keras.Model) else case.functional_model(layer)
+    model.save(path / "model.keras")
+    loaded = keras.saving.load_model(path / "model.keras")
+    return len(loaded.weights), loaded(case.inputs() if len(case.kinds) > 1 else case.inputs()[0])
+
+
+def by_weights_file(case, layer, path):
+    case.functional_model(layer).save_weights(path / "model.weights.h5")
+    other = case.functional_model()
+    other.load_weights(path / "model.weights.h5")
+    return len(other.weights), other(case.inputs())
+
+
+def by_checkpoint(case, layer, path, is_built=False):
+    """Restored before, or after, the first call of the new layer."""
+    path = tf.train.Checkpoint(layer=layer).save(path / "checkpoint")
+    other = case.layer()
+    if is_built:
+        other(*case.inputs())
+    status = tf.train.Checkpoint(layer=other).restore(path)
+    output = other(*case.inputs())
+    status.assert_consumed()
+    names = [name for name, _ in tf.train.list_variables(path) if "VARIABLE_VALUE" in name]
+    return len(names) - 1, output  # the checkpoint counts how often it was saved
+
+
+def by_pickle(case, layer, path):
+    other = pickle.loads(pickle.dumps(layer))
+    return len(other.weights), other(*case.inputs())
+
+
+def by_saved_model(case, layer, path, save=tf.saved_model.save):
+    save(layer, str(path))
+    loaded = tf.saved_model.load(str(path))
+    serve = loaded.signatures["serving_default"]
+    inp, tar = (tf.cast(ids, tf.int32) for ids in case.inputs())
+    return len(serve.variables), serve(inp=inp, tar=tar)["logits"]
+
+
+WAYS = {
+    "keras": by_keras_file,
+    "weights": by_weights_file,
+    "checkpoint": by_checkpoint,
+    "checkpoint, built": functools.partial(by_checkpoint, is_built=True),
+    "pickle": by_pickle,
+    "saved model": by_saved_model,
+    "export": functools.partial(
+        by_saved_model, save=lambda model, path: model.export(path, verbose=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("own", [None, "attributes", "containers"])
+def test_every_way_to_save(case, own, tmp_path):
+    """It holds all variables, and the outputs are the same. Nothing of this gives a warning."""
+    if own:
+        case.layer_class = subclass_of(case.layer_class, own)
+    ways = set(WAYS)
+    if own:
+        ways -= {"pickle"}  # not of a local class
+    if own == "containers":  # Keras hides the layers in them from TensorFlow
+        ways = {"keras", "weights"}
+    elif case.name != "Transformer":  # these two are slow
+        ways -= {"saved model", "export"}
     with warnings_as_errors():
         layer = case.layer()
-        model = case.functional_model(layer)
-        for variable in model.trainable_variables:
+        layer(*case.inputs())
+        for variable in layer.trainable_variables:
             variable.assign(tf.random.normal(variable.shape))
-        expected = layer(*case.inputs())
-        model.save(tmp_path / "model.keras")
-        loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert_same_values(model(case.inputs()), expected)
-    assert_same_values(loaded(case.inputs()), expected)
+        expected = tf.nest.flatten(layer(*case.inputs()))[0]
+        for way in sorted(ways):
+            (tmp_path / way).mkdir()
+            number, output = WAYS[way](case, layer, tmp_path / way)
+            assert number == len(layer.weights), way
+            output = tf.nest.flatten(output)[0]
+            np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5, err_msg=way)
+    if isinstance(layer, keras.Model):
+        with pytest.raises(ValueError, match="cannot load this model from HDF5"):
+            layer.save(tmp_path / "model.h5")
 
 
 @pytest.mark.parametrize(
     "precision, dtype", [("mixed_bfloat16", tf.bfloat16), ("mixed_float16", tf.float16)]
 )
 def test_mixed_precision(case, precision, dtype):
-    """It is kept in the configuration, and is that of all sub-layers."""
+    """It is kept in the configuration, and all sub-layers have it."""
     with policy(precision):
         layer = case.layer()
         outputs = layer(*case.inputs()), layer(*case.inputs(), **case.training)
@@ -210,27 +308,6 @@ def test_call_with_xla(case):
     layer = case.layer()
     compiled = tf.function(layer, jit_compile=True)
     assert_same_values(compiled(*case.inputs()), layer(*case.inputs()))
-
-
-def test_subclass_saved_and_loaded(case, tmp_path):
-    """Its constructor passes most arguments on, and it has an argument of its own."""
-
-    @keras.saving.register_keras_serializable(package="test")
-    class Subclass(case.layer_class):
-        def __init__(self, *args, own=1, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.own = own
-
-        def get_config(self):
-            return {**super().get_config(), "own": self.own}
-
-    layer = Subclass(own=2, **case.arguments)
-    model = case.functional_model(layer)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    (again,) = (each for each in loaded.layers if isinstance(each, Subclass))
-    assert again.own == 2
-    assert_same_values(loaded(case.inputs()), layer(*case.inputs()))
 
 
 def test_gradients_reach_every_weight(case):

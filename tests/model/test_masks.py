@@ -27,27 +27,69 @@ def test_create_masks_by_hand():
     np.testing.assert_array_equal(look_ahead_mask, [[[[0, 1, 1], [0, 0, 1], [0, 0, 1]]]])
 
 
-X = tf.zeros([4, 4, 8])  # as many sentences as positions
-IDS = tf.ones([4, 4], tf.int32)
 SIZES = (1, 8, 2, 16, 9, 9)
-CALLS = {
-    "attention": lambda mask: scaled_dot_product_attention(X, X, X, mask),
-    "MultiHeadAttention": lambda mask: MultiHeadAttention(8, 2)(X, X, X, mask),
-    "EncoderLayer": lambda mask: EncoderLayer(8, 2, 16)(X, False, mask),
-    "DecoderLayer, look-ahead": lambda mask: DecoderLayer(8, 2, 16)(X, X, False, mask, None),
-    "DecoderLayer, padding": lambda mask: DecoderLayer(8, 2, 16)(X, X, False, None, mask),
-    "Encoder": lambda mask: Encoder(*SIZES)(IDS, False, mask),
-    "Decoder": lambda mask: Decoder(*SIZES)(IDS, X, False, mask, None),
-    "Transformer": lambda mask: Transformer(1, 8, 2, 16, 9, 9, 9, 9)(IDS, IDS, False, mask),
+X = tf.random.stateless_normal([4, 4, 8], (1, 2))  # as many sentences as positions
+IDS = tf.constant([[4, 5, 6, 7], [7, 8, 3, 2], [3, 4, 5, 6], [8, 7, 6, 1]])
+LAYERS = {
+    each: each(8, 2, *sizes)
+    for each, sizes in ((MultiHeadAttention, ()), (EncoderLayer, (16,)), (DecoderLayer, (16,)))
 }
+ENCODER, DECODER, MODEL = Encoder(*SIZES), Decoder(*SIZES), Transformer(1, 8, 2, 16, 9, 9, 9, 9)
+CALLS = {
+    "attention": lambda mask: scaled_dot_product_attention(*[X[:, tf.newaxis]] * 3, mask)[0],
+    "MultiHeadAttention": lambda mask: LAYERS[MultiHeadAttention](X, X, X, mask)[0],
+    "EncoderLayer": lambda mask: LAYERS[EncoderLayer](X, False, mask),
+    "DecoderLayer, look-ahead": lambda mask: LAYERS[DecoderLayer](X, X, False, mask, None)[0],
+    "DecoderLayer, padding": lambda mask: LAYERS[DecoderLayer](X, X, False, None, mask)[0],
+    "Encoder": lambda mask: ENCODER(IDS, False, mask),
+    "Decoder, look-ahead": lambda mask: DECODER(IDS, X, False, mask, None)[0],
+    "Decoder, padding": lambda mask: DECODER(IDS, X, False, None, mask)[0],
+    "Transformer, encoder": lambda mask: MODEL(IDS, IDS, False, mask)[0],
+    "Transformer, look-ahead": lambda mask: MODEL(IDS, IDS, False, None, mask)[0],
+    "Transformer, padding": lambda mask: MODEL(IDS, IDS, False, None, None, mask)[0],
+}
+CAUSAL = np.arange(4)[:, None] < np.arange(4)  # [T, S], True = hidden
+PADDING = np.array([[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1], [0, 0, 0, 1]]) == 1  # [B, S]
+BOTH = CAUSAL | PADDING[:, None]  # [B, T, S]
+HIDDEN = {  # [B, 1, T, S]
+    "nothing": np.zeros((4, 1, 4, 4)),
+    "future": np.tile(CAUSAL, (4, 1, 1, 1)),
+    "padding": np.tile(PADDING[:, None, None], (1, 1, 4, 1)),
+    "both": BOTH[:, None],
+}
+# A mask, and what it hides, or its error. With integers, 1 is visible for Keras, and hidden in the
+# reference code.
+MASKS = {
+    "0.0": (0.0, "nothing"),
+    "0": (0, "nothing"),
+    "False": (False, "The mask 0.0 hides nothing"),
+    "True": (True, "The mask 0.0 hides nothing"),
+    "bool, another batch": (np.ones((3, 4, 4), bool), "True = shown"),
+    "bool [B, S]": (~PADDING, "padding"),
+    "bool [1, T, S]": (~CAUSAL[None], "future"),
+    "bool [B, T, S]": (~BOTH, "both"),
+    "bool [B, 1, T, S]": (~BOTH[:, None], "both"),
+}
+for dtype in ("float16", "bfloat16", "float32", "float64"):
+    MASKS[f"{dtype} [T, S]"] = tf.cast(CAUSAL, dtype), "future"
+    MASKS[f"{dtype} [B, 1, 1, S]"] = tf.cast(PADDING[:, None, None], dtype), "padding"
+    MASKS[f"{dtype} [B, 1, T, S]"] = tf.cast(BOTH[:, None], dtype), "both"
+for dtype in ("int8", "int32", "int64", "uint8"):
+    for mask in (CAUSAL, PADDING, BOTH):
+        error = f"{dtype} can mean both: cast it to bool where 1 is visible"
+        MASKS[f"{dtype} {len(MASKS)}"] = mask.astype(dtype), error
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-@pytest.mark.parametrize("dtype", ["int32", "uint8"])
-def test_integer_masks_are_refused(call, dtype):
-    """1 is visible in Keras' example of a causal mask, and hidden in the reference code."""
-    visible = np.arange(4)[:, None] >= np.arange(4)
-    with pytest.raises(ValueError, match=f"{dtype} can mean both: cast it to bool where 1 is visi"):
-        call(visible.astype(dtype))
-    for mask in (1.0 - visible, 0.0, 0):
-        call(mask)
+@pytest.mark.parametrize("entry", CALLS)
+def test_masks_of_any_type(entry):
+    call = CALLS[entry]
+    expected = {name: call(tf.constant(mask, tf.float32)) for name, mask in HIDDEN.items()}
+    assert len(np.unique([np.abs(each).sum() for each in expected.values()])) == len(HIDDEN)
+    for name, (mask, result) in MASKS.items():
+        if name == "bool [B, S]" and "look-ahead" in entry:  # it would show the future
+            result = r"not \[B, T\]"
+        if result in HIDDEN:
+            np.testing.assert_allclose(call(mask), expected[result], atol=1e-6, err_msg=name)
+        else:
+            with pytest.raises(ValueError, match=result):
+                call(mask)

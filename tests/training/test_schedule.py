@@ -52,6 +52,14 @@ def test_schedules_by_hand(name, after_warmup):
     assert again(17) == schedule(17)
 
 
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_a_run_that_ends_in_the_warm_up(name):
+    """The rate rises to the end, as with the other schedules; the run warns of it."""
+    config = Config().replace(learning_rate_schedule=name, learning_rate=0.4, train_steps=100)
+    schedule = make_schedule(config.model, config.train)
+    np.testing.assert_allclose([float(schedule(step)) for step in (0, 50, 99)], [0, 0.005, 0.0099])
+
+
 def test_noam_is_equation_3():
     schedule = schedule_of("noam", learning_rate_scale=0.5)
     steps = tf.range(50)

@@ -97,6 +97,8 @@ def test_the_page_makes_no_requests_and_obeys_a_content_security_policy(tmp_path
         ([(SOURCE[:2], TARGET, WEIGHTS)], r"layer1 has shape \(2, 3, 3\): .* \(heads, 2, 2\)"),
         ([(SOURCE, TARGET, {**WEIGHTS, "something": 1})], "something: .* with their names"),
         ([(SOURCE, TARGET, {"encoder_layer2": WEIGHTS["encoder_layer2"]})], "from layer 1"),
+        ([([b"a", *SOURCE[1:]], TARGET, WEIGHTS)], r"sub-word b'a': give strings"),
+        ([(SOURCE, TARGET, {x: y * np.nan for x, y in WEIGHTS.items()})], "not finite"),
     ],
 )
 def test_invalid_weights(examples, message):

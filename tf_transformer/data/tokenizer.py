@@ -189,13 +189,16 @@ class Tokenizer(tf.Module):
         spec = self.normalizer_spec
         return self.with_normalizer(spec).model == other.with_normalizer(spec).model
 
-    def encode(self, texts: list[str] | tf.Tensor) -> tf.RaggedTensor:
+    def encode(self, texts: str | list[str] | tf.Tensor) -> tf.RaggedTensor | tf.Tensor:
         """Encodes text; also runs in a graph.
 
         Args:
-          texts: strings `[N]`; a tag of the vocabulary, and a blank, can begin them.
-        Returns: ragged int32 `[N, (length)]`; each row ends with the end token.
+          texts: strings `[N]`, or one string; a tag of the vocabulary, and a blank, can begin them.
+        Returns: ragged int32 `[N, (length)]`, or int32 `[length]`, ending with the end token.
         """
+        texts = tf.convert_to_tensor(texts, tf.string)
+        if texts.shape.rank == 0:
+            return self.encode(texts[tf.newaxis])[0]
         if self.tags:
             tag, texts = self._split_tags(texts)
             ids = tf.concat([tag, self.resource.tokenize(texts)], axis=1)
@@ -208,8 +211,10 @@ class Tokenizer(tf.Module):
         """Returns the ids of `encode` as lists, computed on all cores and without a graph.
 
         Args:
-          texts: at least one.
+          texts: at least one, in a list.
         """
+        if isinstance(texts, str):
+            raise TypeError(f"one string: give a list of texts, [{texts!r}]")
         tags, sentences = zip(*(split_tag(text, self.tags) for text in texts))
         rows = self._python.encode(list(sentences), add_eos=True, num_threads=number_of_cores())
         return [[self.tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
@@ -227,10 +232,11 @@ class Tokenizer(tf.Module):
         """Decodes ids; also runs in a graph.
 
         Args:
-          ids: int32, ragged or padded, `[N, T]`. Start, end and padding tokens add no text.
-        Returns: strings `[N]`.
+          ids: integers, ragged or padded, `[N, T]`, or `[T]` of one text. Start, end and padding
+            tokens add no text.
+        Returns: strings `[N]`, or one.
         """
-        return self.resource.detokenize(ids)
+        return self.resource.detokenize(tf.cast(ids, tf.int32))
 
     @property
     def resource(self) -> tf_text.SentencepieceTokenizer:

@@ -130,8 +130,7 @@ def beam_search(problem: SearchProblem, beam_size: int = 4, n_best: int = 1) -> 
     done when its hypothesis ends, which makes it greedy search.
 
     Args:
-      problem: a `SearchProblem`, whose step function is called with K = beam_size.
-      beam_size: K.
+      problem: its step function is called with K = beam_size.
       n_best: hypotheses wanted, at most K. The search ends when these are certain.
     Returns: a `SearchResult` with n = n_best.
     """
@@ -148,13 +147,11 @@ def search_loop(
     """Extends the hypotheses by one token at a time, until all sentences are done.
 
     Args:
-      problem: a `SearchProblem`. With a fixed length no shape can change: all sentences stay until
-        the last is done.
+      problem: with a fixed length no shape can change: all sentences stay until the last is done.
       extend: a function of `problem.as_tensors()`, the model's log p(next token), float32
         `[B, K, V]`, and a `BeamState`. It returns the next one, with the old state of the step
         function.
-      beam_size: K.
-      n_best: n, hypotheses wanted.
+      beam_size, n_best: K and n.
     """
     problem = problem.as_tensors()
     has_fixed_shapes = problem.fixed_length is not None
@@ -216,8 +213,6 @@ def next_log_probs(problem: SearchProblem, log_probs: tf.Tensor, beam: BeamState
     These are padding and the start token, all but the one that the prefix forces, and, at the
     longest output, all but the end token; processors do not change a forced or last token.
 
-    Args:
-      problem, log_probs, beam: as for `search_loop`.
     Returns: float32 `[B, K, V]`, `NEGATIVE_INFINITY` or less for the excluded tokens.
     """
     prefix = tf.convert_to_tensor(problem.prefix)  # (all, P + 1)
@@ -242,10 +237,8 @@ def append_tokens(
     """Extends the only hypothesis of each sentence by a token. The sentence is done when it ends.
 
     Args:
-      problem, beam: as for `search_loop`.
       log_probs: float32 `[B, 1, V]`, with which the token is scored.
       tokens: int64 `[B, 1]`.
-    Returns: the next `BeamState`, with the old state of the step function.
     """
     log_probs = tf.gather(log_probs, tokens[:, :, tf.newaxis], batch_dims=2)[:, :, 0]  # (B, 1)
     log_probs += beam.alive_log_probs
@@ -265,13 +258,7 @@ def append_tokens(
 def extend_beam(
     problem: SearchProblem, log_probs: tf.Tensor, beam: BeamState, beam_size: int, n_best: int
 ) -> BeamState:
-    """Extends every hypothesis by one token, and keeps the best.
-
-    Args:
-      problem, log_probs, beam: as for `search_loop`.
-      beam_size, n_best: as for `beam_search`.
-    Returns: the next `BeamState`, with the old state of the step function.
-    """
+    """Extends every hypothesis by one token, and keeps the best: `extend` of `search_loop`."""
     vocab_size = log_probs.shape[-1]  # V
 
     # The 2K best continuations. At most K of them end here, so they contain the K best that do not.
@@ -284,8 +271,8 @@ def extend_beam(
     ids = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, 2K, L + 1)
     ids = tf.where(_is_next_position(beam), tokens[:, :, tf.newaxis], ids)
 
-    # Finished: the K best of the old ones, and of the K best continuations that end here. Those of
-    # a sentence that is done stay.
+    # Finished: the K best of the old ones, and of the K best continuations that end here. They
+    # stay where a sentence is done.
     ends = tokens == END  # (B, 2K)
     is_among_best = tf.constant([True] * beam_size + [False] * beam_size)  # (2K)
     finishes = ends & is_among_best & is_possible(log_probs) & ~beam.done[:, tf.newaxis]

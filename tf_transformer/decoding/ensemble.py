@@ -5,8 +5,7 @@ At each step, the probability of the next token is the mean of the probabilities
     p(y_t | y_<t, x) = 1/n sum_i p_i(y_t | y_<t, x),
 
 computed as log p = logsumexp_i(log p_i) - log n. `make_ensemble_step` makes one step function for
-`decoding.beam_search` of the step functions of the models (`decoding.kv_cache`). Its state is a
-tuple of their states: each has its own KV cache and encoder output.
+`decoding.beam_search` of the step functions of the models (`decoding.kv_cache`).
 
 Shapes: B sentences, K hypotheses a sentence, T target, V vocabulary.
 """
@@ -48,14 +47,14 @@ def members(model: Model) -> list[Transformer]:
 def single_model(model: Model) -> Transformer:
     """Returns the model of what needs one. Raises: UserError for an ensemble."""
     if isinstance(model, Ensemble):
-        raise UserError("attention weights are those of one model: give one, not an ensemble")
+        raise UserError("attention weights belong to one model: give one, not an ensemble")
     return model
 
 
 def average_probabilities(logits: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits `[..., V]` of the mean of the models' probabilities, from the logits of each model.
 
-    Those of one model are unchanged. Of several, the result is log-probabilities, float32.
+    The logits of one model are unchanged. Of several, the result is log-probabilities, float32.
     """
     if len(logits) == 1:
         return logits[0]
@@ -66,10 +65,7 @@ def average_probabilities(logits: Sequence[tf.Tensor]) -> tf.Tensor:
 def make_ensemble_step(
     model: Model, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, Any]:
-    """As `make_decode_step`; a `Transformer` counts as an ensemble of one.
-
-    The state has a `DecodeState` for each model.
-    """
+    """As `make_decode_step`, with a `DecodeState` for each model."""
     arguments = inp, beam_size, fixed_length
     steps, states = zip(*(make_decode_step(each, *arguments) for each in members(model)))
 

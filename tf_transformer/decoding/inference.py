@@ -1,7 +1,6 @@
 """Search and teacher forcing of a batch with a model, in or out of a graph; ids to text.
 
-Here the step function of a model (`make_ensemble_step`) is given to a search of `beam_search` or
-`sampling`. `Translator` and the exported model (`export.signatures`) share these functions.
+`Translator` and the exported model (`export.signatures`) share these functions.
 """
 
 from collections.abc import Sequence
@@ -48,20 +47,17 @@ def search_translations(
     """Searches the translations of a batch; runs in a graph.
 
     Args:
-      model: a built `Transformer`, or an `Ensemble`.
+      model: a built one.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
-      decode: a `DecodeConfig`.
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
-      generation: a `GenerationConfig`.
       length_penalty: float32 `[B]`, for each sentence instead of `decode.length_penalty`.
       max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
         which can only be shorter than `decode` allows; 0 for no own limit.
       for_xla: whether XLA compiles the graph: then all shapes follow from the shape of the batch.
         The result is the same, with more padding.
       **values: as for `make_processors`.
-    Returns: a `SearchResult`.
     """
     beam_size = decode.beam_size
     processors = make_processors(generation, **values)
@@ -133,7 +129,7 @@ def sample_translations(
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
-    The other arguments are those of `search_translations`; the beam size has no effect.
+    The other arguments are as for `search_translations`; the beam size has no effect.
 
     Args:
       seeds: as for `sample`.
@@ -194,7 +190,6 @@ def teacher_forcing(
     """Runs the model on sources and given targets.
 
     Args:
-      model: a built `Transformer`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       tar_real: target ids `[B, T]`, in the same form.
     Returns: logits `[B, T, V]`, attention weights by name. Logits t predict target token t.
@@ -207,7 +202,7 @@ def teacher_forcing(
 def cross_attention(model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """The decoder's attention over the source, `[B, L, H, T, S]`: of each layer and head.
 
-    Row t is where the model attends when it predicts target token t; the arguments are those of
+    Row t is where the model attends when it predicts target token t. Arguments are as for
     `teacher_forcing`.
     """
     _, weights = teacher_forcing(model, inp, tar_real)
@@ -218,8 +213,8 @@ def cross_attention(model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor) -> 
 def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """The source token with the most attention of each target token, int64 `[B, T]`; -1 for none.
 
-    It is the one with the largest mean of all heads of all layers; the end token of the source
-    stands for none. The arguments are those of `teacher_forcing`.
+    It has the largest mean of all heads of all layers; the end token of the source stands for none.
+    Arguments are as for `teacher_forcing`.
     """
     weights = cross_attention(single_model(model), inp, tar_real)  # (B, L, H, T, S)
     best = tf.argmax(tf.reduce_mean(weights, axis=[1, 2]), axis=-1)  # (B, T)
@@ -234,10 +229,7 @@ def target_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tenso
 
 
 def target_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
-    """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
-
-    The arguments are those of `target_logits`.
-    """
+    """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding."""
     logits = tf.cast(target_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
     return tf.where(tar_real != PAD, -losses, 0.0)

@@ -1,8 +1,5 @@
 """Single-step decoding with a KV cache.
 
-`make_decode_step` makes the step function of a model, which a search calls for each token. What it
-takes and returns is described in `decoding.beam_search`.
-
 Without a cache, step t computes the decoder for all t tokens again, although the keys and values of
 the first t - 1 have not changed: the look-ahead mask hides every later token from them. The cache
 keeps the keys and values of each decoder layer, so a step computes one token per hypothesis.
@@ -25,7 +22,7 @@ is brought into the new order, and the key and value of the new token are append
       v
     x (B * K, 1, D) -> logits (B, K, V)
 
-The layer is the one of the full pass (`DecoderLayer.attend`).
+The full pass has the same layer (`DecoderLayer.attend`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), P tokens so far, S source, H heads,
 D d_model, V vocabulary; `depth` is the size of a head's keys, or of its values.
@@ -59,9 +56,9 @@ def make_decode_step(
     Invariant 4: its logits equal the logits of the full pass.
 
     Args:
-      model: a built `Transformer`.
+      model: a built one.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
-      beam_size: K, hypotheses for each sentence.
+      beam_size: K.
       fixed_length: int32 scalar, tokens for which the cache has room from the start, so that no
         shape changes, as XLA needs it. None: the cache grows.
     Returns: `step(ids, position, beam_indices, state)`, which returns logits `[B, K, V]` and the

@@ -8,8 +8,8 @@ each step of a search. Each takes
 - t: int32 scalar, the number of tokens so far, without the start token;
 - the value of its setting, a number or a tensor `[B, 1, 1]`.
 
-It returns the log-probabilities with which the search continues. They are not divided by their sum
-again. A new one is a function here, its line in `PROCESSORS`, and a setting of `GenerationConfig`.
+It returns the log-probabilities with which the search continues, not divided by their sum again. A
+new one is a function here, its line in `PROCESSORS`, and a setting of `GenerationConfig`.
 
 Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
 N tokens to change.
@@ -35,7 +35,6 @@ def penalize_repetition(
     result does not change when a constant is added to all logits.
 
     Args:
-      log_probs, ids, t: as for all processors. Padding is impossible anyway.
       penalty: more than 1 makes these tokens less probable, less than 1 more probable.
     """
     penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, L + 1)
@@ -47,10 +46,10 @@ def exclude_repeated_ngrams(
 ) -> tf.Tensor:
     """Excludes the tokens that would repeat an n-gram (Paulus et al. 2017, Sec. 2.5).
 
-    Where the last n - 1 tokens occurred before, the token that followed them is impossible.
+    Where the last n - 1 tokens occurred before, the token that followed them is impossible. The
+    start token makes no repetition: it occurs once.
 
     Args:
-      log_probs, ids, t: as for all processors. The start token makes no repetition: it occurs once.
       size: n, at least 1.
     """
     number = tf.maximum(tf.shape(ids)[2] - size + 1, 0)  # N, n-grams and windows with padding
@@ -106,8 +105,7 @@ def make_processors(generation: GenerationConfig, **values: tf.Tensor) -> list[L
     """Returns the logits processors that are not off.
 
     Args:
-      generation: a `GenerationConfig`.
-      **values: settings as tensors `[B]`, a value for each sentence, which replace these.
+      **values: settings as tensors `[B]`, a value for each sentence, which replace `generation`.
     """
     return [
         _with_value(function, values.get(name, getattr(generation, name)))

@@ -1,8 +1,5 @@
 """Choosing among given translations of a source, by minimum Bayes risk or by further models.
 
-It comes after the search: `translate --mbr` gives it the translations of `Translator`, and
-`rescore` a list that `translate` wrote.
-
 **Minimum Bayes risk decoding** (Eikema and Aziz 2020) chooses the most representative one of N
 candidates h_1, ..., h_N: the one whose mean utility, with each of the others as its reference, is
 the highest:
@@ -16,8 +13,6 @@ N (N - 1) sentence scores; equal candidates are scored once.
 **Rescoring** sorts the translations of n-best lists by a weighted sum of features: their scores in
 the list and the scores of further models. A line of a list, as `translate --n_best` writes it, is
 LINE NUMBER<tab>SCORE<tab>TRANSLATION, then the columns of --print_length and --print_alignment.
-
-This module does not import TensorFlow.
 """
 
 import collections
@@ -38,7 +33,6 @@ def mean_utilities(candidates: Sequence[str], utility_of: Utility) -> list[tuple
 
     Args:
       candidates: N texts; a text that occurs several times has more weight as a reference.
-      utility_of: a function of a translation and a reference, such as one of `sentence_scorer`.
     Returns: pairs (candidate, mean utility against the other N - 1), the highest first; each text
       once, in the order of the candidates where two are equal. The utility of a single candidate is
       that against itself.

@@ -43,8 +43,8 @@ def sample(
     """Draws outputs from the model's distribution (ancestral sampling).
 
     Args:
-      problem: a `SearchProblem` of B sentences, whose step function is called with B * n sentences
-        and K = 1. The processors come before the settings. It has no fixed length.
+      problem: of B sentences; its step function is called with B * n sentences and K = 1. The
+        processors come before the settings. It has no fixed length.
       seeds: int32 `[B, 2]`, of the random numbers of each sentence.
       n_best: n, samples of each sentence.
       temperature, top_k, top_p: as in `SamplingConfig`, or tensors `[B]`.

@@ -4,7 +4,7 @@ import itertools
 import logging
 import re
 from collections.abc import Container, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -80,8 +80,15 @@ def word_indices(pieces: Sequence[str]) -> list[int]:
     return [len(f"{text}.".replace(BLANK, " ").split()) - 1 for text in beginnings]
 
 
+def check_list(items: Any, example: str) -> None:
+    """Raises: TypeError for a string in place of a list, whose characters would be its items."""
+    if isinstance(items, (str, bytes)):
+        raise TypeError(f"{items!r} is one string: give a list, such as {example}")
+
+
 def encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
     """Texts -> lists of ids; each ends with the end token."""
+    check_list(texts, '["Anna sleeps."]')
     return tokenizer.encode(list(texts)).to_list() if texts else []
 
 
@@ -115,8 +122,8 @@ def find_long(
 ) -> set[int]:
     """Finds the texts, or their prefixes, with more sub-words than the model has positions.
 
-    `what` begins the size in messages where it is not that of the text: "a prefix of ".
-
+    Args:
+      what: "a prefix of " in messages about prefixes.
     Raises: UserError for the first one, unless `skip_long`.
     """
     long = {i for i, row in enumerate(rows) if len(row) > positions}
@@ -132,14 +139,11 @@ def find_long(
 
 
 def length_batches(lengths: dict[int, int], batch_tokens: int) -> Iterator[list[int]]:
-    """Groups texts by length, longest first.
-
-    An out-of-memory error then comes with the first batch.
+    """Groups texts by length, longest first: lack of memory then shows in the first batch.
 
     Args:
       lengths: index of each text -> its length in tokens.
       batch_tokens: most tokens of a batch, padding included. A batch has at least one text.
-    Yields: lists of indices.
     """
     order = sorted(lengths, key=lambda i: -lengths[i])
     while order:
@@ -176,16 +180,16 @@ class SplitLines:
             self.line_indices += [index] * len(sentences)
 
     def join(self, results: Sequence[Translation]) -> list[Translation]:
-        """Joins the translations of the sentences to those of the lines.
+        """Joins the translations of the sentences to translations of the lines.
 
-        The white space between sentences is that of the line. Where a line has none, one blank
-        separates two translations; before a Japanese or Chinese translation it is the reverse, one
-        blank becomes none. A translation is one line: a blank replaces each line separator.
+        The white space between sentences stays. Where a line has none, one blank separates two
+        translations; before a Japanese or Chinese translation it is the reverse, one blank becomes
+        none. A translation is one line: a blank replaces each line separator.
 
         Args:
           results: a `Translation` of each sentence.
-        Returns: one of each line, with the lowest score of its sentences. That of a line with an
-          impossible sentence, such as one that is too long, is empty.
+        Returns: one of each line, with the lowest score of its sentences. It is empty where a
+          sentence is impossible, such as one that is too long.
         """
         remaining = iter(results)
         joined = []

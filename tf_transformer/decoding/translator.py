@@ -27,6 +27,7 @@ from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     SCORED_TOKENS,
     Translation,
+    check_list,
     check_n_best,
     encode,
     find_long,
@@ -51,11 +52,7 @@ Rows = list[list[int]]  # integers of each text, such as its ids
 
 
 class Replicas:
-    """A model on all devices of the strategy it was built for, with its compiled functions.
-
-    Args:
-      model: a built `Transformer`, or an `Ensemble`.
-    """
+    """A built model on all devices of its strategy, with its compiled functions."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -125,10 +122,9 @@ class Translator:
     """Translates text with a trained model.
 
     Args:
-      model: a built `Transformer`, or an `Ensemble`.
+      model: a built one.
       tokenizers: of the source and of the target.
-      decode: a `DecodeConfig`.
-      generation: a `GenerationConfig`, of searches and samples.
+      generation: settings of searches and samples.
       jit_compile: whether XLA compiles the searches of `n_best`, each for a few shapes of batches:
         "on", "off", or "auto": on GPUs, for texts that are long enough to pay for it.
 
@@ -200,13 +196,13 @@ class Translator:
         Args:
           texts: a list of strings.
           number: translations of each, at most the beam size.
-          progress: a function that is called with the number of texts of each finished batch.
+          progress: is called with the number of texts of each finished batch.
           line_numbers: the line number of each text, for messages; None for 1, 2, ...
           skip_long: whether a text with more sub-words than the model has positions gets the
             result `[("", -inf)]` and a warning.
           target_prefixes: for each text the beginning of its translations, "" where they are free;
-            None for all free. It ends with a complete word: the model can only append sub-words to
-            those of the prefix, and those of an incomplete word are often others.
+            None for all free. It ends with a complete word: the model can only append sub-words,
+            and an incomplete word is often divided into others.
         Returns: a list; for each text `number` pairs (translation, score), of type `Translation`,
           or fewer where the search found fewer. A translation is one line: a blank replaces each
           line separator that the model writes. The score is the log-probability in nats divided by
@@ -214,10 +210,9 @@ class Translator:
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
           number above the beam size; or for another number of prefixes than texts.
         """
-        check_n_best(number, self.decode.beam_size)
-        lines = line_numbers or range(1, len(texts) + 1)
-        rows = self._encode(texts, target_prefixes, lines, skip_long)
         beam_size = self.decode.beam_size
+        check_n_best(number, beam_size)
+        rows = self._encode(texts, target_prefixes, line_numbers, skip_long)
         return self._decode(search_translations, rows, beam_size, progress, n_best=number)
 
     def sample(
@@ -241,12 +236,11 @@ class Translator:
           sampling: a `SamplingConfig`; None for the distribution of the model, unchanged.
           seed: of the random numbers.
         Returns: as `n_best`, in the order of drawing; a translation can occur several times. The
-          scores are those of `n_best`, at temperature 1 with all sub-words.
+          scores are as in `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
-        lines = line_numbers or range(1, len(texts) + 1)
-        rows = self._encode(texts, target_prefixes, lines, skip_long)
-        rows["seeds"] = [[seed, line] for line in lines]
+        rows = self._encode(texts, target_prefixes, line_numbers, skip_long)
+        rows["seeds"] = [[seed, line] for line in line_numbers or range(1, len(texts) + 1)]
         options = {"n_best": number, **vars(sampling or SamplingConfig())}
         return self._decode(sample_translations, rows, number, progress, **options)
 
@@ -254,22 +248,19 @@ class Translator:
         self,
         texts: Sequence[str],
         target_prefixes: Sequence[str] | None,
-        line_numbers: Sequence[int],
+        line_numbers: Sequence[int] | None,
         skip_long: bool,
     ) -> dict[str, Rows]:
-        """Encodes what a search takes; the arguments are those of `n_best`.
-
-        Returns: by the names of its arguments, the ids of each text and of its prefix. A text has
-          no ids where it, or its prefix, is too long.
-        """
+        """Returns the ids of each text and of its prefix; none where one of them is too long."""
+        lines = line_numbers or range(1, len(texts) + 1)
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
         sources = encode(self.source, texts)
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
         prefixes = prefixes or [[] for _ in sources]
         limit = self.model.pe_target - 1
-        long = find_long(sources, self.model.pe_input, line_numbers, skip_long)
-        long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of ")
+        long = find_long(sources, self.model.pe_input, lines, skip_long)
+        long |= find_long(prefixes, limit, lines, skip_long, "a prefix of ")
         return {"inp": [[] if i in long else x for i, x in enumerate(sources)], "prefix": prefixes}
 
     def _decode(
@@ -284,10 +275,8 @@ class Translator:
 
         Args:
           search: a function of `decoding.inference`, which is given the settings and the options.
-          rows: of `_encode`, and for each text what else the search takes.
+          rows: by the names of its arguments, what it takes for each text.
           rows_per_text: hypotheses of each text that are computed at the same time.
-          progress: as for `n_best`.
-        Returns: as `n_best`.
         """
         impossible = Translation(("", float("-inf")))
         results = [[Translation(("", 0.0)) if row else impossible] for row in rows["inp"]]
@@ -324,7 +313,6 @@ class Translator:
           function, **options: as for `Replicas.run`.
           rows: its arrays, by name: integers of each text.
           lengths, batch_tokens: as for `length_batches`; of one replica on a CPU.
-          progress: as for `n_best`.
         Yields: the indices of the texts of a batch, and the result, which may have further rows.
         """
         batch_tokens = max(batch_tokens, 1) * (GPU_BATCHES if self._gpus else 1)
@@ -364,15 +352,10 @@ class Translator:
         for_xla: bool = False,
         **_: Any,
     ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
-        """Divides texts into batches.
+        """Yields the indices of the texts of each batch for `number` replicas, and its arrays.
 
         With `for_xla`, XLA has few shapes to compile: the longest text of a batch counts as one of
         `padded_length`, and the last text is repeated until the batch is full.
-
-        Args:
-          rows, lengths, batch_tokens: as for `_run`.
-          number: of replicas.
-        Yields: the indices of the texts of a batch, and its arrays.
         """
         limits = {"inp": self.model.pe_input, "prefix": self.model.pe_target - 1}
         if for_xla:  # texts of one padded length stay in the order of their own
@@ -398,18 +381,16 @@ class Translator:
     ) -> list[PairScore]:
         """Computes the probability of given translations by teacher forcing.
 
-        For a translation of the search whose sub-words are those that `Tokenizer.encode` chooses,
-        `normalized` is the search's score.
+        `normalized` is the search's score, for a translation whose sub-words `Tokenizer.encode`
+        chooses too.
 
         Args:
           pairs: (source, target) texts.
           progress, skip_long: as for `n_best`.
           first_line: the line number of the first pair, for messages.
-        Returns: a `PairScore` for each pair.
         Raises: UserError for a text with too many sub-words on either side, unless `skip_long`.
         """
-        sources = encode(self.source, [source for source, _ in pairs])
-        targets = encode(self.target, [target for _, target in pairs])
+        sources, targets = self._encode_pairs(pairs)
         numbers = range(first_line, first_line + len(pairs))
         long = find_long(sources, self.model.pe_input, numbers, skip_long)
         long |= find_long(targets, self.model.pe_target, numbers, skip_long)
@@ -431,6 +412,13 @@ class Translator:
                 results[i] = PairScore(total, normalized, pieces, log_probs, truncated)
         return results
 
+    def _encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Rows, Rows]:
+        """Returns the ids of the sources and of the targets."""
+        for pair in (pairs, *pairs):
+            check_list(pair, '[("Anna sleeps.", "Anna schläft.")]')
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        return encode(self.source, sources), encode(self.target, targets)
+
     def align(
         self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
     ) -> list[list[tuple[int, int]]]:
@@ -441,15 +429,13 @@ class Translator:
         between blanks; the tag of a source is none.
 
         Args:
-          pairs: (source, target) texts.
-          progress: as for `n_best`.
+          pairs, progress: as for `score`.
         Returns: for each pair the sorted links (index of the source word, of the target word), from
           0; none for a pair with too many sub-words on a side, or a blank one.
         Raises: UserError for an ensemble.
         """
         single_model(self.model)
-        sources = encode(self.source, [source for source, _ in pairs])
-        targets = encode(self.target, [target for _, target in pairs])
+        sources, targets = self._encode_pairs(pairs)
         sizes = {i: (len(sources[i]), len(targets[i])) for i in range(len(pairs))}
         lengths = {
             i: max(size)
@@ -472,13 +458,14 @@ class Translator:
         """Computes the attention weights of a sentence and its translation.
 
         Args:
-          text: a string.
-          translation: a string; None for the model's own translation.
+          translation: None for the model's own translation.
         Returns: source sub-words (S), target sub-words (T), and the attention weights as numpy
           arrays by name: `encoder_layer1 [H, S, S]`, `decoder_layer1_block1 [H, T, T]` over the
           target, `decoder_layer1_block2 [H, T, S]` over the source, and so on. Row t of the
           decoder's weights is where the model attends when it predicts target sub-word t.
         """
+        if not isinstance(text, str) or not isinstance(translation, str | None):
+            raise TypeError("give one text, and one translation or None, each as a string")
         translation = self(text) if translation is None else translation
         inp = self.source.encode([text]).to_tensor()  # (1, S)
         tar = self.target.encode([translation]).to_tensor()  # (1, T)

@@ -22,6 +22,7 @@ from tf_transformer.data.text_files import LINE_SEPARATORS
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     Translation,
+    check_list,
     check_n_best,
     find_long,
     length_batches,
@@ -87,6 +88,7 @@ class CTranslate2Translator:
 
     def encode(self, texts: Iterable[str | bytes]) -> list[Pieces]:
         """Splits source texts into tags and sub-words. Invalid UTF-8 is read as U+FFFD."""
+        check_list(texts, '["Anna sleeps."]')
         rows = []
         for text in texts:
             tag, sentence = split_tag(_text(text), self.tags)
@@ -96,6 +98,7 @@ class CTranslate2Translator:
 
     def encode_targets(self, texts: Iterable[str | bytes]) -> list[Pieces]:
         """Splits target texts into sub-words, as `encode`."""
+        check_list(texts, '["Anna schläft."]')
         return [self._target.encode(_text(text), out_type=str) for text in texts]
 
     def decode_target(self, pieces: Pieces) -> str:
@@ -110,7 +113,7 @@ class CTranslate2Translator:
         line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
     ) -> list[Hypotheses]:
-        """Translates texts; arguments and result are those of `Translator.n_best`."""
+        """Translates texts; arguments and result are as of `Translator.n_best`."""
         check_n_best(number, self.decode.beam_size)
         rows = self.encode(texts)
         with_end = [[*row, self.end] for row in rows]
@@ -154,8 +157,8 @@ class CTranslate2Translator:
         extra, most = self.decode.extra_decode_length, self.max_target
         limits = [max(2, min(len(row) + extra, most)) for row in rows]  # with the end token
         results = self._run_engine(rows, max(limits), number)
-        # The limit of the batch is that of its longest row. The search of a row that came close to
-        # its own limit is repeated with that one.
+        # The batch has the limit of its longest row. The search of a row that came close to its own
+        # limit is repeated with this one.
         longest = [max(map(len, found.hypotheses)) for found in results]
         near = [i for i, length in enumerate(longest) if length >= limits[i] - 1]
         for limit in {limits[i] for i in near} - {max(limits)}:

@@ -93,7 +93,7 @@ class MultiHeadAttention(ReferenceLayer):
     def split_heads(
         self, x: tf.Tensor, depth: int, shape: Sequence[tf.Tensor | int] | None = None
     ) -> tf.Tensor:
-        """`[B, S, H*K]` -> `[B, H, S, K]`. `shape` is (B, S), where it is not that of x."""
+        """`[B, S, H*K]` -> `[B, H, S, K]`. `shape` is another (B, S) than x has."""
         x = tf.reshape(x, (*(shape or leading_shape(x)), self.num_heads, depth))  # (B, S, H, K)
         return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
 
@@ -113,11 +113,10 @@ class MultiHeadAttention(ReferenceLayer):
     def attend(
         self, q: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Attends to given keys and values, for example those that a decoding step has kept.
+        """Attends to given keys and values, for example to the cache of a decoding step.
 
         Args:
           q: `[B, T, D]`. Several rows of q can share a row of keys: B is a multiple of theirs.
-          keys, values: of `keys_values`.
           mask: None, or a tensor that broadcasts to `[B, H, T, S]`, 1 = hidden.
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
@@ -130,20 +129,23 @@ class MultiHeadAttention(ReferenceLayer):
 
     def call(
         self, v: tf.Tensor, k: tf.Tensor, q: tf.Tensor, mask: tf.Tensor | None = None,
-        k_mask: tf.Tensor | None = None,
+        k_mask: tf.Tensor | None = None, q_mask: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:  # fmt: skip
-        """Attends from each position of q to all of v, or to those that the mask shows.
+        """Attends from each position of q to all positions of v that the mask shows.
 
         Args:
           v, k: `[B, S, D]`.
           q: `[B, T, D]`.
           mask: broadcasts to `[B, H, T, S]`, 1 = hidden; or a boolean mask of Keras.
           k_mask: replaces mask None; Keras sets it to the implicit mask of k.
+          q_mask: the implicit mask of q, which Keras sets, and of the output.
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
         keys, values = self.keys_values(v, k)
-        return self.attend(q, keys, values, k_mask if mask is None else mask)
+        output, weights = self.attend(q, keys, values, k_mask if mask is None else mask)
+        output._keras_mask = q_mask
+        return output, weights
 
     def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> None:
-        """Returns None: the positions of the output are not those of v."""
+        """Returns None: `call` sets the mask of the output, since Keras gives only v here."""
         return None

@@ -39,7 +39,7 @@ def _add_bias(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable[..., A
 
 
 def leading_shape(x: tf.Tensor) -> list[tf.Tensor | int]:
-    """The shape of x without its last axis, as numbers where they follow from those of the graph.
+    """The shape of x without its last axis, as numbers where they follow from the graph.
 
     A small model spends much of a decoding step on the computation of shapes.
     """

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_transformer.model.keras_compat import ReferenceLayer, serializable
 
-EPSILON = 1e-6  # that of the reference code; the paper gives none
+EPSILON = 1e-6  # of the reference code; the paper gives none
 
 
 def layer_normalization(

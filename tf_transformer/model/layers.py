@@ -58,11 +58,9 @@ class EncoderLayer(VariantLayer):
     """Self-attention, then the feed-forward network (Sec. 3.1, left half of Figure 1).
 
     Args:
-      d_model: D.
-      num_heads: h.
-      dff: d_ff.
+      d_model, num_heads, dff: as in Table 3.
       rate: P_drop on each sub-layer's output.
-      variant: a `Variant`; that of the paper by default.
+      variant: a `Variant`; the paper's by default.
     """
 
     def __init__(
@@ -91,7 +89,6 @@ class EncoderLayer(VariantLayer):
 
         Args:
           x: `[B, S, D]`.
-          training: whether dropout is on.
           mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None for the
             implicit mask of x, if it has one.
         Returns: `[B, S, D]`.
@@ -156,9 +153,8 @@ class DecoderLayer(VariantLayer):
         Args:
           x: `[B, T, D]`.
           enc_output: `[B, S, D]`.
-          training: whether dropout is on.
           look_ahead_mask: broadcasts to `[B, H, T, T]`, 1 = hidden. None hides the later positions
-            and those that `x_mask` hides; 0.0 hides nothing.
+            and what `x_mask` hides; 0.0 hides nothing.
           padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`
             where it is None.
           x_mask, enc_output_mask: bool `[B, T]` and `[B, S]`; Keras sets them to the implicit masks
@@ -193,8 +189,7 @@ class DecoderLayer(VariantLayer):
 
         Args:
           x: `[B, T, D]`.
-          target: `keys_values` for the target: those of x, in training; in a decoding step, those
-            of all tokens so far.
+          target: `keys_values` of x in training; of all tokens so far in a decoding step.
           source: keys and values of `mha2` for the encoder's output.
           training, look_ahead_mask, padding_mask: as for `call`.
         Returns: as `call`.

@@ -62,12 +62,12 @@ def float_mask(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
     """Returns a mask of attention logits in the form of the reference code.
 
     Args:
-      mask: 1 = hidden, of a shape that broadcasts to that of the logits; or boolean, True = shown,
-        as in Keras: `[B, S]` (not padding), `[B, T, S]`, or the shape of the logits.
+      mask: 1 = hidden, of a shape that broadcasts to the logits; or boolean, True = shown, as in
+        Keras: `[B, S]` (not padding), `[B, T, S]`, or the shape of the logits.
       logits_shape: `[..., T, S]`.
     Returns: float32, 1 = hidden.
-    Raises: ValueError for a boolean mask of another batch, and for one of integers: 1 is hidden in
-      some programs, and shown in others.
+    Raises: ValueError for a boolean mask that is a scalar, or of another batch; and for a mask of
+      integers: 1 is hidden in some programs, and shown in others.
     """
     mask = tf.convert_to_tensor(mask)
     if mask.dtype.is_integer and mask.shape.rank != 0:
@@ -77,15 +77,12 @@ def float_mask(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
         )
     if mask.dtype != tf.bool:
         return tf.cast(mask, tf.float32)
-    if (
-        mask.shape.rank
-        and mask.shape[0] != 1
-        and not mask.shape[:1].is_compatible_with(logits_shape[:1])
-    ):
+    batch = mask.shape[:1]
+    if not mask.shape.rank or (batch != [1] and not batch.is_compatible_with(logits_shape[:1])):
         raise ValueError(
             f"a boolean mask is [B, S], [B, T, S] or [B, H, T, S], True = shown; {mask.shape} is "
-            f"none for attention logits {logits_shape}"
+            f"none for attention logits {logits_shape}. The mask 0.0 hides nothing"
         )
-    while 0 < mask.shape.rank < logits_shape.rank:  # [B, S] becomes [B, 1, 1, S]
+    while mask.shape.rank < logits_shape.rank:  # [B, S] becomes [B, 1, 1, S]
         mask = mask[:, tf.newaxis]
     return 1 - tf.cast(mask, tf.float32)

@@ -84,7 +84,7 @@ class Encoder(_Stack):
       input_vocab_size: sub-words of the source.
       maximum_position_encoding: longest source.
       rate: P_drop.
-      variant: a `Variant`; that of the paper by default.
+      variant: a `Variant`; the paper's by default.
       embedding: an `Embedding` to share, or None to create one.
     """
 
@@ -111,10 +111,9 @@ class Encoder(_Stack):
 
         Args:
           x: ids `[B, S]`, 0 for padding.
-          training: whether dropout is on.
           mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None hides the
             padding; 0.0 hides nothing.
-        Returns: `[B, S, D]`, whose implicit mask for the layers of Keras is that of the ids.
+        Returns: `[B, S, D]`, whose implicit mask, for the layers of Keras, hides the padding.
         """
         if mask is None:
             mask = create_padding_mask(x)  # (B, 1, 1, S)
@@ -172,14 +171,13 @@ class Decoder(_Stack):
         Args:
           x: ids `[B, T]`, 0 for padding.
           enc_output: `[B, S, D]`.
-          training: whether dropout is on.
           look_ahead_mask: broadcasts to `[B, H, T, T]`, 1 = hidden. None hides the later positions
             and the padding; 0.0 hides nothing.
           padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`
             where it is None.
-          enc_output_mask: bool `[B, S]`; Keras sets it to the implicit mask of enc_output, which
-            that of an `Encoder` has.
-        Returns: `[B, T, D]`, whose implicit mask is that of the ids, and a dict of attention
+          enc_output_mask: bool `[B, S]`; Keras sets it to the implicit mask of enc_output, such as
+            the output of an `Encoder` has.
+        Returns: `[B, T, D]`, whose implicit mask hides the padding, and a dict of attention
           weights: `decoder_layer1_block1` `[B, H, T, T]` over the target, `decoder_layer1_block2`
           `[B, H, T, S]` over the source, and so on for each layer.
         """
@@ -207,7 +205,7 @@ class Transformer(VariantLayer, keras.Model):
       input_vocab_size, target_vocab_size: sub-words of the source and of the target.
       pe_input, pe_target: longest source and target.
       rate: P_drop.
-      variant: a `Variant`; that of the paper by default.
+      variant: a `Variant`; the paper's by default.
       shared_embeddings: True for one matrix in both embeddings and in the pre-softmax projection
         (Sec. 3.4); False for two embeddings and a projection with a bias, as in the reference code.
     Raises: ValueError for sizes that do not fit together.
@@ -288,7 +286,6 @@ class Transformer(VariantLayer, keras.Model):
         Args:
           inp: `[B, S]`; or the pair `(inp, tar)`, or a dict with these names: the input of `fit`.
           tar: `[B, T]`, the target shifted right: it begins with the start token.
-          training: whether dropout is on.
           enc_padding_mask, look_ahead_mask, dec_padding_mask: of `create_masks`, or boolean masks
             of Keras. None hides the later positions and the padding; 0.0 hides nothing.
         Returns: logits `[B, T, V]`, and the decoder's attention weights as `Decoder` returns them.
@@ -305,10 +302,7 @@ class Transformer(VariantLayer, keras.Model):
         enc_padding_mask: tf.Tensor | None = None, look_ahead_mask: tf.Tensor | None = None,
         dec_padding_mask: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:  # fmt: skip
-        """Computes everything but the logits; arguments as for `call`.
-
-        Returns: `[B, T, D]`, and the decoder's attention weights.
-        """
+        """As `call`, with the decoder's output `[B, T, D]` in place of the logits."""
         if dec_padding_mask is None:
             dec_padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
         enc_output = self.encoder(inp, training, enc_padding_mask)  # (B, S, D)
@@ -331,14 +325,14 @@ class Transformer(VariantLayer, keras.Model):
             return project_tied, [tf.transpose(self.decoder.embedding.table)]
         return dense, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """Creates the model that `get_config` described, here or in version 0.2."""
-        names = ("key_dim", "value_dim", "activation", "positional_encoding")
-        if "variant" not in config and set(names) <= set(config):  # in 0.2 they were arguments
-            config = dict(config)
-            config["variant"] = Variant(**{name: config.pop(name) for name in names})
-        return super().from_config(config)
+    def save(self, filepath: Any, overwrite: bool = True, **options: Any) -> None:
+        """As `keras.Model.save`. Raises: ValueError for a file in HDF5, which Keras cannot load."""
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"{filepath}: Keras cannot load this model from HDF5. Give NAME.keras; or "
+                "`save_weights` with NAME.weights.h5, or `export`"
+            )
+        super().save(filepath, overwrite, **options)
 
     def export(
         self, filepath: str, format: str = "tf_saved_model", verbose: bool | None = None,
@@ -350,7 +344,6 @@ class Transformer(VariantLayer, keras.Model):
         of texts, with its search.
 
         Args:
-          filepath, format, verbose, kwargs: as there.
           input_signature: specs of inp and tar; int32 `[None, None]` by default.
         """
         specs = tf.nest.flatten(input_signature) if input_signature else [IDS, IDS]
@@ -358,8 +351,7 @@ class Transformer(VariantLayer, keras.Model):
             keras.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype, name=name)
             for name, spec in zip(("inp", "tar"), specs)
         )
-        logits, attention_weights = self(inp, tar)
-        model = keras.Model([inp, tar], {"logits": logits, **attention_weights}, name=self.name)
+        model = keras.Model([inp, tar], _named(self(inp, tar)), name=self.name)
         model.export(filepath, format, verbose, **kwargs)
 
     @property
@@ -368,8 +360,7 @@ class Transformer(VariantLayer, keras.Model):
 
         @tf.function(input_signature=[IDS, IDS])
         def serving_default(inp: tf.Tensor, tar: tf.Tensor) -> dict[str, tf.Tensor]:
-            logits, attention_weights = self(inp, tar)
-            return {"logits": logits, **attention_weights}
+            return _named(self(inp, tar))
 
         return serving_default
 
@@ -407,6 +398,11 @@ class _LogitsMetric:
 def _logits(outputs: Any) -> Any:
     """The logits among the outputs of a `Transformer`, or the logits alone."""
     return outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+
+
+def _named(outputs: Any) -> dict[str, tf.Tensor]:
+    """The outputs of a `Transformer` as one dict; a subclass can return the logits alone."""
+    return {"logits": _logits(outputs), **(outputs[1] if isinstance(outputs, tuple) else {})}
 
 
 def project_tied(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

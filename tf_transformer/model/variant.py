@@ -78,3 +78,12 @@ class VariantLayer(ReferenceLayer):
             "dff": self.dff, "rate": self.rate,
             "variant": keras.saving.serialize_keras_object(self.variant),
         }  # fmt: skip
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Creates what `get_config` described, here or in version 0.2, which had no `Variant`."""
+        old = {each.name for each in dataclasses.fields(Variant)} & config.keys()
+        if old:
+            variant = Variant(**{name: config[name] for name in old})
+            config = {name: config[name] for name in config.keys() - old} | {"variant": variant}
+        return super().from_config(config)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tf_transformer.model.keras_compat import serializable
+from tf_transformer.model.keras_compat import refuse_ragged, serializable
 from tf_transformer.special_tokens import PAD
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 1024, 4096  # target tokens whose logits exist at a time
@@ -55,6 +55,7 @@ def label_smoothed_cross_entropy(
       label_smoothing: e = epsilon_ls, at least 0 and below 1.
     Returns: the sum over all tokens of the batch, in nats, and the number of tokens.
     """
+    refuse_ragged(tar_real, logits)
     tar_real = tf.cast(tar_real, tf.int64)
     log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))  # (B, T, V)
     label_log_prob = tf.gather(log_probs, tar_real, batch_dims=2)  # (B, T)
@@ -71,6 +72,7 @@ def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
       tar_real, logits: as for `label_smoothed_cross_entropy`.
     Returns: the number of correct tokens, and the number of tokens.
     """
+    refuse_ragged(tar_real, logits)
     tar_real = tf.cast(tar_real, tf.int64)
     correct = tf.cast(tf.equal(tar_real, tf.argmax(logits, axis=-1)), tf.float32)  # (B, T)
     mask = tf.cast(tf.math.not_equal(tar_real, PAD), tf.float32)  # (B, T)
@@ -79,17 +81,31 @@ def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
 
 @serializable
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas."""
+    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas.
+
+    Args:
+      label_smoothing: e = epsilon_ls, at least 0 and below 1.
+      reduction: None; the mean over the tokens is the only one.
+    Raises: ValueError for another value of one of these.
+    """
 
     def __init__(
         self, label_smoothing: float = 0.1, name: str = "label_smoothed_cross_entropy",
-        **kwargs: Any,
+        reduction: None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(name=name, **{**kwargs, "reduction": "sum"})  # over losses / tokens
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"label_smoothing {label_smoothing}: give at least 0 and less than 1")
+        if reduction is not None:
+            raise ValueError(
+                f"reduction {reduction!r}: this loss is a mean over tokens. "
+                "`label_smoothed_cross_entropy` has their sum and number"
+            )
+        super().__init__(name, "sum", dtype)  # over losses / tokens
         self.label_smoothing = label_smoothing
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
-        """As of the base class; weights are `[B]` or `[B, T]`."""
+        """As of the base class; weights are `[B]` or `[B, T]`, and do not change the divisor."""
+        refuse_ragged(y_true, y_pred)
         return super().__call__(y_true, y_pred, _token_weights(sample_weight))
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
@@ -121,6 +137,7 @@ class TokenAccuracy(keras.metrics.Mean):
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> None:
         """Counts the tokens of a batch: label ids `[B, T]`, 0 for padding, logits `[B, T, V]`."""
+        refuse_ragged(y_true, y_pred)
         labels = tf.cast(y_true, tf.int64)
         mask = tf.cast(tf.math.not_equal(labels, PAD), tf.float32)  # (B, T)
         if sample_weight is not None:

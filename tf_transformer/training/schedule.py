@@ -92,7 +92,7 @@ class LinearSchedule(_Schedule):
         step = tf.cast(step, tf.float32)
         factor = tf.minimum(1.0, step / self.warmup_steps)
         if self.train_steps is not None:
-            decay = (self.train_steps - step) / (self.train_steps - self.warmup_steps)
+            decay = (self.train_steps - step) / max(self.train_steps - self.warmup_steps, 1)
             factor = tf.maximum(0.0, tf.minimum(factor, decay))
         return self.learning_rate * factor
 
@@ -114,8 +114,9 @@ def make_schedule(
         case config.LINEAR:
             return LinearSchedule(peak, warmup_steps, train_steps)
         case config.COSINE:
+            decay_steps = max(train_steps - warmup_steps, 1)
             return keras.optimizers.schedules.CosineDecay(
-                0.0, train_steps - warmup_steps, warmup_target=peak, warmup_steps=warmup_steps
+                0.0, decay_steps, warmup_target=peak, warmup_steps=warmup_steps
             )
         case name:
             raise ValueError(f"no schedule {name!r}")

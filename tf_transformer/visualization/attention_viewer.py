@@ -113,6 +113,8 @@ def _example(
         "decoder_self_attention": (len(target), len(target)),
         "encoder_decoder_attention": (len(target), len(source)),
     }
+    if wrong := [piece for piece in (*source, *target) if not isinstance(piece, str)]:
+        raise ValueError(f"sub-word {wrong[0]!r}: give strings, such as {wrong[0]!r}.decode()")
     weights_of: dict[str, list] = {}
     projections_of: dict[str, list] = {}
     for name, kind in KINDS.items():
@@ -131,8 +133,8 @@ def _example(
     if not weights or sum(map(len, weights_of.values())) != len(weights):
         names_given = ", ".join(weights) or "(none)"
         raise ValueError(
-            f"weights {names_given}: give those of Translator.attention, with their names, from "
-            "layer 1"
+            f"weights {names_given}: give the weights of Translator.attention, with their names, "
+            "from layer 1"
         )
     example = {
         "source": list(source),
@@ -147,4 +149,6 @@ def _example(
 
 
 def _rounded(array: np.ndarray, digits: int) -> list:
+    if not np.isfinite(array).all():
+        raise ValueError("the weights, queries or keys are not finite: the model is damaged")
     return np.round(np.asarray(array, float), digits).tolist()
