@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 BUILT_IN_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built_in")
 DEFAULT_MODEL = "tatoeba-en-de"  # the model of `translate` without --model_dir
-SERVED_MODELS = (DEFAULT_MODEL, "tatoeba-de-en")  # those of `serve`
+SERVED_MODELS = (DEFAULT_MODEL, "tatoeba-de-en")  # of `serve`
 
 # The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
 CONFIG = "config.json"  # the settings
@@ -40,11 +40,10 @@ METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.js
 
 
 def default_model_dir(preset: str, data: DataConfig) -> str:
-    """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET.
+    """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET, as the Makefile does.
 
     DATA is the last part of a local path, or for two files, the last parts of both, joined by "-".
-    For a TFDS data set it is the complete name, with "-" for "/". The Makefile has the same
-    formula.
+    For a TFDS data set it is the complete name, with "-" for "/".
     """
     name = data.data
     if name.startswith(("/", ".")) or "," in name or os.path.exists(name):

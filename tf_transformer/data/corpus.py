@@ -158,7 +158,7 @@ class Corpus:
 
     @functools.cached_property
     def scored_sources(self) -> set[bytes]:
-        """The hashes of the sources for validation and tests: held-out ones, and those of files."""
+        """The hashes of the sources for validation and tests, held-out ones and others."""
         if self.hold_out == HOLD_OUT_END:
             return set()
         texts = (self.read_text(self.texts[split]) for split in self._scored_splits)
@@ -235,9 +235,9 @@ class FileCorpus(Corpus):
     """The text of files.
 
     Args:
-      name: of the corpus, for messages.
+      name: for messages.
       texts: the paths of the files of each split.
-      read_files: a function that yields the pairs of such files.
+      read_files: yields the pairs of such files.
       key: what its pairs depend on besides the files.
     """
 
@@ -277,5 +277,4 @@ def _key(sentence: str) -> bytes:
 
 
 def _held_out_size(pairs: int) -> int:
-    """How many of some pairs are held out for a split."""
     return min(MAX_HELD_OUT, max(1, int(pairs * HELD_OUT_FRACTION)))

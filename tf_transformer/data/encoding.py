@@ -1,8 +1,8 @@
 """Sentence pairs as ids, in shards: arrays in memory, or a cache of memory-mapped files (Sec. 5.1).
 
-A folder of shards has the files `00000.ids.npy` and `00000.splits.npy` and so on, whose arrays are
-those of a `Shard` (`00000.weights.npy` only where pairs have weights), and `manifest.json`. The
-manifest says how many pairs of the text each shard has dropped, and has its checksum.
+A folder of shards has the arrays of each `Shard`, `00000.ids.npy`, `00000.splits.npy` (and
+`00000.weights.npy` where pairs have weights) and so on, and `manifest.json`. The manifest says how
+many pairs of the text each shard has dropped, and has its checksum.
 """
 
 import dataclasses
@@ -77,13 +77,12 @@ class Shard:
         return arrays if self.weights is None else {**arrays, "weights": self.weights}
 
     def side(self, side: int, pairs: np.ndarray, length: int) -> np.ndarray:
-        """Reads one side of some pairs.
+        """Reads one side of some pairs, with padding up to `length`, which no sequence exceeds.
 
         Args:
           side: 0 for the sources, 1 for the targets.
           pairs: their indices, int `[rows]`.
-          length: of the result; at least that of the longest of these sequences.
-        Returns: ids with padding, `[rows, length]`.
+        Returns: ids, `[rows, length]`.
         """
         first = 2 * pairs + side
         start = np.take(self.splits, first).astype(np.int64)[:, None]  # (rows, 1)
@@ -114,22 +113,17 @@ class Shard:
 
 
 def _count_dropped(shards: Sequence[Shard]) -> dict[str, int]:
-    """The number of dropped pairs of some shards for each reason."""
     reasons = dict.fromkeys(reason for shard in shards for reason in shard.dropped)
     return {reason: sum(shard.dropped.get(reason, 0) for shard in shards) for reason in reasons}
 
 
 class EncodedPairs:
-    """Source and target sequences, each ending with the end token, and counts of dropped pairs.
-
-    Args:
-      shards: a list of `Shard`.
+    """Source and target sequences, each ending with the end token.
 
     Attributes:
-      shards: the same.
+      shards: a list of `Shard`.
       dropped: reason -> number of pairs.
       weighted: whether pairs have weights.
-      checksum: of the shards.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -169,7 +163,7 @@ class EncodedPairs:
         Args:
           indices: of the pairs, int `[pairs]`.
           rows: of the batch, at least `pairs`; the rest is padding.
-          length: at least that of the longest of these sequences.
+          length: at least the length of the longest sequence.
         Returns: int32 `inp [rows, length]` and `tar [rows, length + 1]`, which begins with the
           start token; where pairs are `weighted`, also float32 `[rows]`, which is 0 for padding.
         """
@@ -189,10 +183,7 @@ class EncodedPairs:
 
 
 def describe_dropped(pairs: EncodedPairs) -> str:
-    """Describes how many pairs of an `EncodedPairs` were dropped and why.
-
-    Returns: a string such as "3 for an empty side".
-    """
+    """Describes how many pairs were dropped and why, such as "3 for an empty side"."""
     counts = [f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count]
     return ", ".join(counts) or "none"
 
@@ -236,7 +227,7 @@ def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> Encode
     One process at a time may do this.
 
     Args:
-      folder: its path. It appears when all shards are written.
+      folder: appears when all shards are written.
       encode: returns the shards, in their order.
     """
     while (pairs := open_shards(folder)) is None:
@@ -359,12 +350,8 @@ def cached_pairs(
     """Opens the shards of a split in the cache, after encoding it where they are not there.
 
     Args:
-      corpus: a `Corpus` of `open_corpus`.
-      split: the name of one of its splits.
       tokenizers: of the source and of the target.
-      data: a `DataConfig`.
       cache: the folder of the cache, created where it does not exist.
-    Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when less than a tenth of the pairs is left.
     """
 
@@ -389,12 +376,9 @@ def shard_folder(
     data: DataConfig,
     cache: str,
 ) -> str:
-    """Returns the path of the shards of a split.
+    """Returns the path of the shards of a split; arguments as for `cached_pairs`.
 
-    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_shards` and
-    the size of a shard.
-
-    Args: as for `cached_pairs`.
+    It depends on all that the shards depend on.
     """
     name = digest(
         corpus.fingerprint(split),

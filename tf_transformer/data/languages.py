@@ -38,8 +38,8 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
 
     Args:
       text: a line; all of its white space counts as blanks.
-      language: a language code, such as "en" or "en_GB". A language without rules of its own has
-        those of a similar language, or of English.
+      language: a language code, such as "en" or "en_GB". A language without rules of its own is
+        split by the rules of a similar language, or of English.
     Returns: a list of pairs (sentence, white space after it), whose concatenation is the text.
       White space at the start of the text comes after an empty sentence.
     Raises: UserError when sentencex is not installed, as on older systems of Apple.

@@ -64,17 +64,17 @@ class Tree(NamedTuple):
     children: "tuple[Tree, ...] | str"  # a word when the node is a pre-terminal
 
     def pre_terminals(self) -> "list[Tree]":
-        """Returns the pre-terminals, a list of `Tree`, from left to right."""
+        """The pre-terminals, from left to right."""
         if isinstance(self.children, str):
             return [self]
         return list(itertools.chain.from_iterable(map(Tree.pre_terminals, self.children)))
 
     def words(self) -> list[str]:
-        """Returns the words, a list of strings, including traces such as "*T*-1"."""
+        """The words, including traces such as "*T*-1"."""
         return [str(word) for _, word in self.pre_terminals()]
 
     def tags(self) -> list[tuple[str, str]]:
-        """Returns a list of (word, part-of-speech tag)."""
+        """A list of (word, part-of-speech tag)."""
         return [(str(word), tag) for tag, word in self.pre_terminals()]
 
     def __str__(self) -> str:
@@ -92,7 +92,6 @@ def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
     Args:
       lines: of a file.
       name: of the file, for messages.
-    Yields: `Tree`s.
     Raises: UserError, with the line number, for unbalanced brackets, or a word that is not the only
       child of its tag, "(NN the dog)".
     """
@@ -146,8 +145,6 @@ def clean_tree(tree: Tree) -> Tree | None:
     Traces are removed, and the phrases that have no words without them. TOP and other `OUTER` nodes
     are removed; TOP remains where one contains several trees.
 
-    Args:
-      tree: a `Tree`.
     Returns: a `Tree`, or None when no word is left. The function is idempotent.
     """
     trees = _clean_trees(tree)
@@ -168,12 +165,7 @@ def _clean_trees(tree: Tree) -> tuple[Tree, ...]:
 
 
 def linearise(tree: Tree) -> str:
-    """Writes a tree without its words: "(S (NP DT NN ) (VP VBZ ) . )".
-
-    Args:
-      tree: a clean `Tree`.
-    Returns: a string of brackets, labels and tags, separated by single blanks.
-    """
+    """Writes a clean tree without its words: "(S (NP DT NN ) (VP VBZ ) . )"."""
     if isinstance(tree.children, str):
         return tree.label
     return " ".join([f"({tree.label}", *map(linearise, tree.children), ")"])
@@ -194,9 +186,6 @@ def parse_output(text: str, words: list[str]) -> Tree:
     - Extra tags are ignored. Words without a tag become NN, at the end of the outermost phrase.
     - Trees that are not in one phrase are put in an S, and so are words without any phrase.
 
-    Args:
-      text: any string.
-      words: the words of the sentence, a list of strings.
     Returns: a `Tree` with exactly these words. For a clean tree,
       `parse_output(linearise(tree), tree.words()) == tree`.
     """
@@ -229,11 +218,7 @@ def _close(stack: list[_OpenPhrase]) -> None:
 
 
 def is_well_formed(text: str, words: list[str]) -> bool:
-    """Returns whether `parse_output` repairs nothing.
-
-    Args:
-      text, words: as for `parse_output`.
-    """
+    """Whether `parse_output` repairs nothing."""
     return linearise(parse_output(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 

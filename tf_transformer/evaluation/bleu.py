@@ -1,7 +1,4 @@
-"""BLEU and chrF of sacreBLEU, and two kinds of tokenised BLEU of published scores.
-
-The two are that of the paper's English-German scores, and that of Multi30k's scores.
-"""
+"""BLEU and chrF of sacreBLEU, and tokenised BLEU as the paper and as papers on Multi30k report."""
 
 import dataclasses
 import logging
@@ -55,11 +52,8 @@ def bleu_tokenizer(language: str, tokenizer: str = "auto") -> str:
 
 
 def make_bleu(tokenizer: str, **options: Any) -> BLEU:
-    """Makes sacreBLEU's metric.
+    """Makes sacreBLEU's metric with a tokenizer of `BLEU.TOKENIZERS`, and other options of it.
 
-    Args:
-      tokenizer: a name of `BLEU.TOKENIZERS`.
-      **options: of the metric.
     Raises: UserError for a tokenizer that needs another package, or a download that fails.
     """
     try:
@@ -94,9 +88,7 @@ def score(
     Args:
       translations: a list of strings, detokenised.
       references: a list of strings of the same length.
-      language: code of their language, such as "ja", for the tokenizer; see `bleu_tokenizer`.
-      tokenizer: a name of sacreBLEU's tokenizers; "auto" for that of the language.
-    Returns: `Scores`.
+      language, tokenizer: as for `bleu_tokenizer`.
     Raises: UserError when the lengths differ or the lists are empty, and as `make_bleu`.
     """
     check_lengths(translations, references)
