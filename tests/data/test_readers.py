@@ -196,6 +196,7 @@ FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.
     ({**FOLDER, "train.en": "\n\n\n"}, "has no train text"),
     # Validation text is checked before the vocabulary is learned.
     ({**FOLDER, "val.en": "\n \n\u2028\n"}, "has no validation text"),
+    ({"dev.en": "a\n", "dev.de": "a\n"}, "has no split 'train': it has validation"),
     ({"a.en": "a\n", "a.de": "a\n", "b.en": "a\n", "b.de": "a\n"}, "it has a.de, a.en, b.de, b.en"),
     ({"train.parquet": ""}, "it has train.parquet: give hf:.* for Parquet"),
     ({**FOLDER, "val.en": b"a\nb\xe9\nc\n"}, "val.en:2: not UTF-8 text"),
@@ -283,6 +284,15 @@ def test_tsv_with_weights(tmp_path):
     assert read(path) == [(*pair, None) for pair in pairs]
 
 
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.jsonl"])
+def test_only_line_ends_end_a_text(tmp_path, name):
+    """Other separators are text; a line end inside a text is a blank."""
+    text = "a\u2028b\x85c\x0bd\x0ce\x1cf\u2029g"
+    lines = {"x.tsv": f"{text}\tA", "x.csv": f'{text},"A\nB"'}
+    path = write(tmp_path / name, [lines.get(name) or json.dumps({"en": text, "de": "A\r\nB"})])
+    assert [pair[:2] for pair in read(path)] == [(text, "A" if name == "x.tsv" else "A B")]
+
+
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "json"])
 def test_blank_lines_are_pairs_without_text(tmp_path, suffix):
     """They are dropped and counted later, as those of two text files."""
@@ -305,9 +315,10 @@ def test_csv(tmp_path, suffix):
     ]  # fmt: skip
     for index, line in enumerate(lines):
         lines[index] = f'{index},{line},"{index + 1}"'
-    path = write(tmp_path / f"train.{suffix}", ["\ufeffid, en,de,weight", *lines[1:]])
-    assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
-    assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
+    for codes in ("en,de", "eng,de_DE"):
+        path = write(tmp_path / f"train.{suffix}", [f"\ufeffid, {codes},weight", *lines[1:]])
+        assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
+        assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "json"])
@@ -328,32 +339,86 @@ def test_json_lines(tmp_path, suffix):
     assert len({open_corpus(path, *each).fingerprint("all") for each in directions}) == 2
 
 
-def test_tmx(tmp_path):
-    """Codes of a format are not text, and a unit without one of the languages does not count."""
-    text = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><body>
-      <tu><tuv xml:lang="en-US"><seg>A <bpt i="1">&lt;b></bpt><hi>big</hi> dog<ept i="1"/>
-        &amp; cat</seg></tuv><tuv lang="DE"><seg>Hund</seg></tuv></tu>
-      <tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="fr"><seg>b</seg></tuv>
-        <tuv xml:lang="fr-CA"><seg>c</seg></tuv></tu>
-    </body></tmx>"""
-    path = tmp_path / "train.tmx"
-    path.write_text(text, encoding="utf-16")
-    assert read(path) == read(tmp_path) == [("A big dog & cat", "Hund", None)]
-    assert read(path, "fr", "fr_CA") == [("b", "c", None)]
+def write_tmx(path, *units, dtd='SYSTEM "tmx14.dtd"', encoding="utf-8"):
+    """Writes units, each a dict from codes of languages to segments."""
+    variants = ("".join(f'<tuv xml:lang="{each}"><seg>{text}</seg></tuv>' for each, text in
+                        unit.items()) for unit in units)  # fmt: skip
+    body = "".join(f"<tu>{each}</tu>\n" for each in variants)
+    text = f'<!DOCTYPE tmx {dtd}>\n<tmx version="1.4"><body>{body}</body></tmx>'
+    path.write_text(text.replace('xml:lang="DE"', 'lang="DE"'), encoding=encoding)
+    return str(path)
+
+
+DECLARED = '[<!ENTITY co "A &amp; B"><!ENTITY file SYSTEM "/etc/hostname">]'
+LAUGHS = "".join(f'<!ENTITY {b} "{10 * f"&{a};"}">' for a, b in itertools.pairwise("abcdefghi"))
+
+
+@pytest.mark.parametrize(("segment", "text"), [
+    ('A <bpt i="1">&lt;b></bpt><hi>big</hi>\n   dog<ept i="1"/> &amp; cat', "A big dog & cat"),
+    ("Hello <!-- x -->world <?pi y?>!", "Hello world !"),
+    ("Click <g id='1'>Save</g> <mrk mtype='x'>now</mrk><x/>", "Click Save now"),
+    ("H<sub>2</sub>O <b>is <i>wet</i></b>", "H2O is wet"),
+    ("A<ph>&lt;fn><sub>note <hi>1</hi></sub></ph> b<it pos='begin'>(</it>", "A b"),
+    ("<ut>\\par</ut>5\u00a0km\u2028\u202f", "5\u00a0km\u2028\u202f"),
+    ("Firma &co;!", "Firma A & B!"),
+])  # fmt: skip
+def test_the_text_of_a_segment_of_tmx(tmp_path, segment, text):
+    """Native code is not text, nor a `sub` inside it; blanks are kept as in TSV."""
+    pairs = {"en-US": segment, "DE": "Hund"}, {"en": "a", "fr": "b"}
+    path = write_tmx(tmp_path / "train.tmx", *pairs, dtd=DECLARED, encoding="utf-16")
+    assert read(path) == read(tmp_path) == [(text, "Hund", None)]
+
+
+@pytest.mark.parametrize(("dtd", "segment", "message"), [
+    ('SYSTEM "tmx14.dtd"', "caf&eacute;", ":3: not TMX (Entity 'eacute' not defined"),
+    (DECLARED, "&file;", ":3: not TMX (Entity 'file' not defined"),
+    (f'[<!ENTITY a "ha">{LAUGHS}]', "&i;", "not TMX ("),
+])  # fmt: skip
+def test_entities_of_tmx_that_are_refused(tmp_path, dtd, segment, message):
+    path = write_tmx(
+        tmp_path / "x.tmx", {"en": "a", "de": "b"}, {"en": segment, "de": "b"}, dtd=dtd
+    )
+    with pytest.raises(UserError) as raised:
+        read(path)
+    assert str(raised.value).startswith(path) and message in str(raised.value)
+
+
+@pytest.mark.parametrize(("languages", "codes", "found"), [
+    (("en", "fr"), ["fr-CA", "FR", "en-US"], ["en-US", "FR"]),
+    (("fr", "fr_CA"), ["fr-CA", "fr"], ["fr", "fr-CA"]),
+    (("en_GB", "pt_BR"), ["en", "pt-PT", "pt"], ["en", "pt"]),
+    (("eng", "zh_TW"), ["en", "zh-CN", "zh-Hant"], ["en", "zh-Hant"]),
+    (("en", "pt_BR"), ["en", "pt-PT"], None),
+    (("en", "zh_TW"), ["en", "zh-CN"], None),
+    (("en", "sr_Latn"), ["en", "sr-Cyrl"], None),
+    (("en_US", "en_GB"), ["en"], None),
+])  # fmt: skip
+def test_languages_of_tmx(tmp_path, languages, codes, found):
+    path = write_tmx(tmp_path / "x.tmx", {code: code for code in codes})
+    if found:
+        assert read(path, *languages) == [(*found, None)]
+    else:
+        with pytest.raises(UserError, match=f"no unit has both .* and .*: the file has {codes[0]}"):
+            read(path, *languages)
 
 
 @pytest.mark.parametrize(("name", "lines", "warning"), [
     ("x.tsv", ["a\tA", '<seg id="1">b</seg>\t<seg id="1">B</seg>'], "pair 2, .* has markup"),
     ("x.jsonl", ['{"en": "it &apos;s", "de": "es ist"}'], "pair 1, .* has markup"),
     ("x.tsv", ["a\tA", 'b\t"die ""B"" "'], "pair 2, .* has quotation marks of CSV"),
-    ("x.tsv", ["source\tTarget"], "pair 1, .* is a header"),
-    ("x.csv", ["src,tgt"], "pair 1, .* is a header"),
-    ("x.tsv", ["de\ten"], "pair 1, .* is a header"),
+    ("x.jsonl", ['{"en": "b", "de": "\\"die \\"\\"B\\"\\" \\""}'], ""),
+    ("x.tsv", ["source\tTarget", "a\tb"], "pair 1, .* is a header"),
+    ("x.csv", ["src,tgt", "a,b"], "pair 1, .* is a header"),
+    ("x.tsv", ["de\ten", "a\tb"], "pair 1, .* is a header"),
+    ("x.tsv", ["eng\tdeu_Latn", "a\tb"], "pair 1, .* is a header"),
+    ("x.csv", ["English,Yoruba", "a,b"], "pair 1, 'English - Yoruba', is a header, and is left"),
     ("x.tsv", ['"a", he said <3 & "b"\t"A" R&D;', "source\ttarget"], ""),
+    ("x.jsonl", ['{"en": "English", "de": "German"}'], ""),
 ])  # fmt: skip
 def test_what_is_no_text_is_a_warning(tmp_path, caplog, name, lines, warning):
+    """A header is not read; other pairs are."""
     path = write(tmp_path / name, lines * 2)
-    assert len(read(path)) == len(read(path)) == 2 * len(lines)
+    assert len(read(path)) == len(read(path)) == 2 * len(lines) - ("header" in warning)
     assert len(caplog.records) == bool(warning)  # one, however often the text is read
     assert re.search(warning, caplog.text)
 
@@ -375,9 +440,12 @@ FORM = ":1: give an object of JSON"
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
-    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score in the first column"),
+    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score or an index in the first column"),
+    ("x.tsv", "\tsource\ttarget\n0\ta\tb\n", "`cut -f 2,3` removes a score or an index"),
+    ("x.csv", ",source,target\n0,a,b\n", "or write no index (in pandas index=False)"),
+    ("x.csv", "a,b,c\n", "give a first line with the languages, as names of their columns"),
     ("x.txt", '{"en": "a", "de": "b"}\n', ":1: JSON: give a file whose name ends in .jsonl"),
-    ("x.tmx", "<tmx>", ": not TMX"),
+    ("x.tmx", "<tmx>", ":1: not TMX"),
     ("x.tsv", "a\tb\nc\n", ":2: one column: give source, one tab, target"),
     ("x.csv", "a;b\n", ":1: one column: give source, a comma, target, or a first line with the"),
     ("x.csv", "id,en,fr\n1,a,b\n", ":1: the first line has id, en, fr: it lacks de"),

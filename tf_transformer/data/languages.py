@@ -14,6 +14,23 @@ CHINESE = set("gan hsn lzh wuu yue zh".split())
 WITHOUT_BLANKS_BETWEEN_SENTENCES = {"ja", "zh"}
 LANGUAGES_WITHOUT_BLANKS = WITHOUT_BLANKS_BETWEEN_SENTENCES | set("bo dz km lo my th".split())
 
+# Names of columns. langcodes has names only with a database of 5 MB.
+LANGUAGE_NAMES = set(
+    """
+afrikaans albanian amharic arabic armenian assamese azerbaijani bambara basque belarusian bengali
+bosnian bulgarian burmese cantonese catalan cebuano chichewa chinese croatian czech danish dutch
+english esperanto estonian ewe faroese filipino finnish fon french fula galician ganda georgian
+german greek guarani gujarati haitian hausa hawaiian hebrew hindi hungarian icelandic igbo
+indonesian irish italian japanese javanese kannada kazakh khmer kinyarwanda korean kurdish kyrgyz
+lao latin latvian lingala lithuanian luganda luo luxembourgish macedonian malagasy malay malayalam
+maltese mandarin maori marathi mongolian mossi nepali norwegian odia oromo pashto persian polish
+portuguese punjabi quechua romanian russian samoan sanskrit serbian shona sindhi sinhala slovak
+slovenian somali sotho spanish sundanese swahili swedish tagalog tajik tamil tatar telugu thai
+tibetan tigrinya tsonga tswana turkish turkmen twi ukrainian urdu uyghur uzbek vietnamese welsh
+wolof xhosa yiddish yoruba zulu
+""".split()
+)
+
 
 @functools.cache
 def base_language(code: str) -> str:
@@ -31,6 +48,34 @@ def base_language(code: str) -> str:
     except langcodes.LanguageTagError:
         return first
     return "zh" if base in CHINESE else base
+
+
+@functools.cache
+def choose_code(language: str, codes: tuple[str, ...]) -> str | None:
+    """Returns the code of a language, or else the first one that can be taken for it, or None.
+
+    A code without region and script is taken for a code with them, and the other way round. Other
+    regions and scripts are not: pt_BR is not pt_PT, and zh_TW, whose script is Hant, not zh_Hans.
+    """
+    wanted = _subtags(language)
+    same, fitting = [], []
+    for code in codes:
+        found = _subtags(code)
+        if found == wanted:
+            same.append(code)
+        elif found[0] == wanted[0] and all(a == b for a, b in zip(found, wanted) if a and b):
+            fitting.append(code)
+    return next(iter(same + fitting), None)
+
+
+def _subtags(code: str) -> tuple[str | None, ...]:
+    """The base language, the region, and the script, also where the region implies it."""
+    try:
+        tag = langcodes.Language.get(code)
+        script = tag.maximize().script if tag.script or tag.territory else None
+        return base_language(code), tag.territory, script
+    except langcodes.LanguageTagError:
+        return code.lower(), None, None
 
 
 def split_sentences(text: str, language: str) -> list[tuple[str, str]]:

@@ -89,12 +89,15 @@ def open_bytes(path: str | None) -> Iterator[IO[bytes]]:
     try:
         with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
             yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        if getattr(error, "errno", None) or ending not in COMPRESSIONS:
-            raise
+        if getattr(error, "errno", None):
+            raise UserError(f"cannot read {name}: {os.strerror(error.errno)}") from None
         raise UserError(f"{name}: not a complete {ending} file ({error})") from None
+
+
+def one_line(text: str) -> str:
+    """Replaces the line ends in a text by blanks; other characters, such as U+2028, are text."""
+    return re.sub("\r\n|\r|\n", " ", text.strip("\r\n"))
 
 
 def uncompressed(path: str) -> str:
@@ -152,14 +155,14 @@ def _decode(line: bytes, number: int, name: str) -> str:
 
 
 def parse_columns(
-    columns: Sequence[str], place: str, form: str = "give source, one tab, target"
+    columns: Sequence[str], place: str, is_csv: bool = False
 ) -> tuple[str, str, float | None]:
     """Takes source, target and weight from the columns of a line.
 
     Args:
       columns: two, or three, of which the last is the weight. All are blank for a blank line.
       place: of the line, for messages.
-      form: what to do about another number, for messages.
+      is_csv: whether messages are about CSV, not TSV.
     Returns: source, target and weight. The weight is None where there are two columns. A blank line
       has "" on both sides.
     Raises: UserError for another number of columns, or as `parse_weight`.
@@ -169,14 +172,22 @@ def parse_columns(
     if len(columns) == 2:
         return columns[0], columns[1], None
     if len(columns) == 3:
-        hint = ": in TSV files, `cut -f 1,2` removes a third column"
-        if _NUMBER.fullmatch(columns[0].strip()):
-            hint = ": `cut -f 2,3` removes a score in the first column"
+        is_number = _NUMBER.fullmatch(columns[0].strip() or "0")  # pandas' index has no name
+        if is_csv:
+            hint = ": give a first line with the languages, as names of their columns"
+            hint += ", or write no index (in pandas index=False)" if is_number else ""
+        elif is_number:
+            hint = ": `cut -f 2,3` removes a score or an index in the first column"
+        else:
+            hint = ": in TSV files, `cut -f 1,2` removes a third column"
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
     if columns[0].lstrip().startswith(("{", "[{")):
         raise UserError(f"{place}: JSON: give a file whose name ends in .jsonl")
     found = f"{len(columns)} columns" if len(columns) > 1 else "one column"
-    raise UserError(f"{place}: {found}: {form}; a third column is the weight of the pair")
+    form = "a comma, target, or a first line with the languages" if is_csv else "one tab, target"
+    raise UserError(
+        f"{place}: {found}: give source, {form}; a third column is the weight of the pair"
+    )
 
 
 def read_tsv(
