@@ -13,9 +13,10 @@ import types
 
 import pytest
 
+from tf_transformer.config import DataConfig
 from tf_transformer.data import pocket
 from tf_transformer.data.corpus import HELD_OUT_FRACTION
-from tf_transformer.data.readers import absolute_path, open_corpus
+from tf_transformer.data.readers import absolute_path, open_corpus, open_validation_text
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
@@ -70,13 +71,17 @@ def test_folders_of_tfds_and_opus(tmp_path, names, splits):
 
 
 def test_the_only_test_set_is_the_default(tmp_path):
+    """No text for training is needed."""
+
     def check(data, expected, languages=("en", "de")):
         corpus = open_corpus(data, *languages)
         assert corpus.default_test(seen=False) == corpus.default_test(seen=True) == expected
 
-    for name in ("train", "val", "test_2016"):
+    for name in ("dev", "test_2016"):
         write(tmp_path / f"{name}.tsv", ["a\tA"])
     check(str(tmp_path), "test_2016")
+    validation = open_validation_text(str(tmp_path), DataConfig(source="en", target="de"))
+    assert list(validation.read("validation")) == [("a", "A")]
     write(tmp_path / "test.tsv", ["a\tA"])
     check(str(tmp_path), "test")
     check("pocket", "test")

@@ -443,7 +443,10 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                 while unit.getprevious() is not None:  # so that a large file fits into the memory
                     del unit.getparent()[0]
         except etree.XMLSyntaxError as error:
-            raise UserError(f"{path}:{error.lineno}: not TMX ({error.msg})") from None
+            raise UserError(
+                f"{path}:{error.lineno}: not TMX ({error.msg}): correct the line; a character "
+                "needs no entity, or one that the file declares"
+            ) from None
     if not units:
         raise UserError(
             f"{path}: no unit has both {' and '.join(languages)}: the file has "

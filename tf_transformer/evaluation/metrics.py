@@ -17,12 +17,12 @@ from tf_transformer.data.languages import base_language
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import (
     bleu_tokenizer,
-    check_lengths,
     check_tokenizer,
     compound_split_bleu,
     has_papers_bleu,
     make_bleu,
     normalized_bleu,
+    scored_segments,
 )
 
 
@@ -132,17 +132,19 @@ def corpus_metrics(
       baseline: the translations of another system.
       language, tokenizer: as for `bleu_tokenizer`.
     Returns: a `MetricResult` for each metric.
-    Raises: UserError when the lengths differ, the lists are empty, or there are too many
-      translations to compare them; and as `make_bleu`.
+    Raises: UserError as `scored_segments` and `make_bleu`, and when there are too many
+      translations to compare them.
     """
-    check_lengths(translations, *references, *([baseline] if baseline else []))
-    systems = [("system", translations)]
+    outputs = [*([baseline] if baseline else []), translations]
+    segments = scored_segments(references, *outputs)
+    references, outputs = segments[: len(references)], segments[len(references) :]
+    translations = outputs[-1]
+    systems = list(zip(("baseline", "system")[-len(outputs) :], outputs))
     if baseline:
-        systems.insert(0, ("baseline", baseline))
         check_resampling(len(translations))
     tokenizer = bleu_tokenizer(language, tokenizer)
     if "bleu" in metrics:
-        check_tokenizer(tokenizer, references[0])
+        check_tokenizer(tokenizer, list(filter(None, references[0])))
     results = []
     for key in metrics:
         metric = METRICS[key].corpus(tokenizer)
