@@ -106,7 +106,7 @@ def is_intact(folder: str) -> bool:
         text = pathlib.Path(folder, CHECKSUMS).read_text("utf-8")
         lines = [line.split("  ", 1) for line in text.splitlines()]
         return {name: checksum for checksum, name in lines} == _checksums(folder)
-    except (OSError, ValueError):  # a missing file, or another text than `write_checksums` writes
+    except (FileNotFoundError, ValueError):  # or another text than `write_checksums` writes
         return False
 
 

@@ -1,5 +1,6 @@
 """Checkpoints: save, restore, average; damaged files and files of other models."""
 
+import errno
 import os
 import shutil
 from itertools import islice
@@ -15,6 +16,7 @@ from tf_transformer.config import ModelConfig
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import DamagedError, UserError
+from tf_transformer.training.trainer import build_trainer
 
 SIZES = {
     "num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "input_vocab_size": 20,
@@ -181,6 +183,34 @@ def test_best_checkpoints(tmp_path):
     # A loss is not compared with BLEU.
     with pytest.raises(UserError, match="of 4 checkpoints that are kept, 1 were validated"):
         checkpoint.best_checkpoints(files, 2)
+
+
+READING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ETIMEDOUT, errno.ENOMEM, errno.EACCES)
+
+
+def test_an_error_of_reading_is_no_damage(tiny_config, model_dir, tmp_path, monkeypatch):
+    """Nothing is renamed, nor is an earlier checkpoint taken: the next start may read it."""
+    folder = str(shutil.copytree(model_dir, tmp_path / "model"))
+    paths = model_folder.step_checkpoints(folder)
+    load = np.load
+
+    def fails(path, *arguments, **options):
+        if str(path) == paths[-1]:
+            raise OSError(number, os.strerror(number), path)
+        return load(path, *arguments, **options)
+
+    monkeypatch.setattr(np, "load", fails)
+    mean = str(tmp_path / "mean.npz")
+    for number in READING:
+        for read in (
+            lambda: checkpoint.average(paths, mean, skip_damaged=True),
+            lambda: load_model(folder, "latest"),
+            *([lambda: build_trainer(tiny_config, folder)] if number == errno.EIO else []),
+        ):
+            with pytest.raises(UserError, match=f"{paths[-1]} cannot be read .*{number}") as raised:
+                read()
+            assert not isinstance(raised.value, DamagedError)
+    assert model_folder.step_checkpoints(folder) == paths and not os.path.exists(mean)
 
 
 @pytest.mark.parametrize("changes", [{"d_model": 32}, {"num_layers": 2}, {"dff": 16}], ids=str)

@@ -1,6 +1,7 @@
 """Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
 import copy
+import errno
 import re
 
 import numpy as np
@@ -166,6 +167,35 @@ def test_damaged_shards_are_encoded_again(small_shards, text, tokenizers, tiny_c
         damage()
         pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
         assert pairs.checksum == expected.checksum and files(tmp_path) == before
+
+
+def test_shards_that_cannot_be_read(text, tokenizers, tiny_config, tmp_path, monkeypatch):
+    """Without memory-mapped files they are read; an error of the disk is not damage."""
+    corpus = TextCorpus(text)
+    arguments = corpus, "train", tokenizers, tiny_config.data, str(tmp_path)
+    expected = cached_pairs(*arguments)
+    before, load = files(tmp_path), np.load
+
+    def fails(error, mapped=True):
+        def load_or_fail(path, mmap_mode=None):
+            if mmap_mode or not mapped:
+                raise error
+            return load(path)
+
+        monkeypatch.setattr(np, "load", load_or_fail)
+
+    corpus.end = 0  # reading the text would fail
+    fails(OSError(errno.ENODEV, "No such device"))
+    assert cached_pairs(*arguments).checksum == expected.checksum
+    for number in (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ETIMEDOUT, errno.ENOMEM):
+        fails(OSError(number, "failed"), mapped=False)
+        with pytest.raises(UserError, match=r"train-.* cannot be read \(.*failed\): try again"):
+            cached_pairs(*arguments)
+    assert files(tmp_path) == before
+    corpus.end = None
+    fails(ValueError("other bytes"), mapped=False)
+    with pytest.raises(UserError, match="train-.* is damaged just after it was written"):
+        cached_pairs(*arguments)
 
 
 def test_a_shard_without_usable_pairs(small_shards, text, tokenizers, tiny_config, tmp_path):

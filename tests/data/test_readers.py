@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import re
+import shutil
 import statistics
 import types
 
@@ -147,13 +148,21 @@ def test_blank_pairs_are_not_held_out(tmp_path):
     assert len(list(corpus.read("validation"))) == 1
 
 
-def test_the_fingerprint_of_files_changes_with_them(tmp_path):
-    path = tmp_path / "train.tsv"
+def test_the_fingerprint_of_files_changes_with_their_content(tmp_path):
+    """Not with the folder, to which a job copies its text, nor with the time."""
+    path = tmp_path / "job1" / "train.tsv"
+    path.parent.mkdir()
     write(path, ["a\tA"])
-    before = open_corpus(str(tmp_path), "en", "de").fingerprint("train")
-    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") == before
+
+    def fingerprint(folder):
+        return open_corpus(str(tmp_path / folder), "en", "de").fingerprint("train")
+
+    before = fingerprint("job1")
+    shutil.copytree(tmp_path / "job1", tmp_path / "job2")
     os.utime(path, (1, 1))
-    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") != before
+    assert fingerprint("job1") == fingerprint("job2") == before
+    write(path, ["b\tA"])
+    assert fingerprint("job1") != before
 
 
 @pytest.mark.parametrize(

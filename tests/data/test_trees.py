@@ -266,6 +266,9 @@ def test_bad_folders(tmp_path):
     assert first_words(open_treebank(tmp_path / "a.mrg"), "all") == ["dog", "cat"]
     with pytest.raises(UserError, match="has no train text"):
         open_treebank(tmp_path).check()
+    (tmp_path / "a.dbr").write_text("(S (VP (VB 0=Is) (JJ 2=rich)) (NP 1=Anna))\n")
+    with pytest.raises(UserError, match=r"a\.dbr: words such as '0=Is' .* disco-dop"):
+        open_treebank(tmp_path / "a.dbr").check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
     with pytest.raises(UserError, match=r"a\.mrg:2: "):
         list(open_treebank(tmp_path).read("train"))

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import checkpoint_step
-from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
+from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError, is_damage
 from tf_transformer.files import DISK_FULL, atomic_write
 
 logger = logging.getLogger(__name__)
@@ -265,9 +265,12 @@ def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], 
         return _decode(arrays), state
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
-    except PermissionError:
-        raise UserError(f"no permission to read {path}") from None
     except NPZ_DAMAGE as error:
+        if not is_damage(error):
+            raise UserError(
+                f"{path} cannot be read ({error}): nothing has changed; try again when the disk, "
+                "the network or the host allows it"
+            ) from None
         raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.progress import Progress
-from tf_transformer.errors import NPZ_DAMAGE, UserError
+from tf_transformer.errors import NPZ_DAMAGE, UserError, is_damage
 from tf_transformer.files import atomic_folder, atomic_write
 from tf_transformer.special_tokens import PAD, START
 
@@ -194,6 +194,7 @@ def open_shards(folder: str) -> EncodedPairs | None:
     All files are read once, to check them; the ids are not kept in memory.
 
     Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
+    Raises: UserError when a file cannot be read.
     """
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
@@ -201,7 +202,11 @@ def open_shards(folder: str) -> EncodedPairs | None:
         records = enumerate(manifest["shards"])
         shards = [_open_shard(folder, number, record) for number, record in records]
         return EncodedPairs(shards) if manifest["complete"] else None
-    except NPZ_DAMAGE:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None  # also the folder of another worker
+    except NPZ_DAMAGE as error:
+        if not is_damage(error):
+            raise UserError(f"{folder} cannot be read ({error}): try again") from None
         return None
 
 
@@ -209,12 +214,18 @@ def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
     """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
     names = ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits")
     paths = {name: _path(folder, number, name) for name in names}
-    # `asarray`, because indexing a `memmap` is slower.
-    arrays = {name: np.asarray(np.load(path, mmap_mode="r")) for name, path in paths.items()}
+    arrays = {name: _open_array(path) for name, path in paths.items()}
     shard = Shard(**arrays, dropped=record["dropped"])
     if shard.checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
         raise ValueError(f"shard {number} of {folder} is damaged")
     return shard
+
+
+def _open_array(path: str) -> np.ndarray:
+    try:
+        return np.asarray(np.load(path, mmap_mode="r"))  # indexing a `memmap` is slower
+    except OSError:  # some file systems have no memory-mapped files
+        return np.load(path)
 
 
 def _path(folder: str, number: int, name: str) -> str:
@@ -230,7 +241,8 @@ def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> Encode
       folder: appears when all shards are written.
       encode: returns the shards, in their order.
     """
-    while (pairs := open_shards(folder)) is None:
+    pairs = open_shards(folder)
+    if pairs is None:
         shutil.rmtree(folder, ignore_errors=True)
         with atomic_folder(os.path.dirname(folder)) as unfinished:
             records = []
@@ -246,6 +258,11 @@ def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> Encode
             with atomic_write(os.path.join(unfinished, MANIFEST)) as file:
                 json.dump({"complete": True, "shards": records}, file, indent=1)
             os.rename(unfinished, folder)
+        if (pairs := open_shards(folder)) is None:
+            raise UserError(
+                f"{folder} is damaged just after it was written: check the disk and the memory, or "
+                "give another --model_dir"
+            )
     return pairs
 
 

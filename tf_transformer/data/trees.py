@@ -31,6 +31,7 @@ OUTER = (TOP, "ROOT", "S1", "VROOT", "")  # labels of nodes that only contain a 
 # Chinese Treebank.
 _NOTICE = ("*x*", "<")
 _FEATURES = re.compile("(?<=.)##.*")  # after a label in treebanks of SPMRL: "NC##lem=chat|n=s##"
+_DISCONTINUOUS = re.compile(r"\d+=.")  # "0=The"
 ENDINGS = (".mrg", ".parse", ".ptb", ".fid")  # of the names of files with trees
 
 MAX_DEPTH = 300  # open brackets; trees of the Penn Treebank have less than 50
@@ -277,4 +278,10 @@ def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:
     for path in paths:
         for tree in map(clean_tree, read_trees(read_lines(path), path)):
             if tree is not None:
+                if all(map(_DISCONTINUOUS.match, tree.words())):
+                    raise UserError(
+                        f"{path}: words such as {tree.words()[0]!r} are of disco-dop's format for "
+                        "discontinuous trees (.dbr): convert it to trees without indices, such as "
+                        "with `discodop treetransforms --output=bracket`"
+                    )
                 yield (*source_and_target(tree), None)
