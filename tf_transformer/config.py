@@ -473,9 +473,10 @@ class Config:
                 values = json.load(file)
             version = values.pop("format_version", 0)
             known = dataclasses.asdict(cls()).items()
-            new = {name for part, old in known for name in values[part].keys() - old.keys()}
-            if version > FORMAT_VERSION or (new := new - GONE.keys()):
-                settings = f", with the settings {', '.join(sorted(new))}" if new else ""
+            names = {name for part, old in known for name in values[part].keys() - old.keys()}
+            new = sorted(names - GONE.keys())
+            if version > FORMAT_VERSION or new:
+                settings = f", with the settings {', '.join(new)}" if new else ""
                 raise UserError(
                     "the folder was written by a later version of tf-transformer, in format "
                     f"{version}{settings}: install the later version"

@@ -207,10 +207,9 @@ def read_card(model_dir: str) -> dict[str, Any]:
 
 
 def writable_folder(model_dir: str) -> str:
-    """Returns the folder for files that are written beside a model, such as its evaluation.
+    """Returns the folder for what is written beside a model, such as its evaluation: its own one.
 
-    That is the model folder; for a built-in model, or a folder that cannot be written to,
-    `models/NAME` in the working directory.
+    For a built-in model, or a folder that cannot be written to, it is `models/NAME`.
     """
     read_only = os.path.isdir(model_dir) and not os.access(model_dir, os.W_OK)
     if is_built_in(model_dir) or read_only:
@@ -227,12 +226,9 @@ def initial_config(init_from: str) -> Config:
 
 
 def initial_settings(model_dir: str) -> dict[str, Any]:
-    """Returns the settings that a run takes over from the model with which it starts.
+    """Returns the settings that a run takes over from the model with which it starts, by name.
 
     These are the model's sizes, with its dropout rate, its vocabularies, and its search.
-
-    Returns: the values by the names of fields, for `Config.replace`.
-    Raises: UserError when there is no model.
     """
     config = initial_config(model_dir)
     of_data = (

@@ -213,7 +213,7 @@ class Batches:
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
     def position(self, step: int) -> tuple[int, int]:
-        """Returns the epoch of an update, counted from 0, and the index of its batch there."""
+        """The epoch of an update, counted from 0, and the index of its batch there."""
         return divmod(step, self.per_epoch)
 
 

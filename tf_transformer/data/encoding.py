@@ -277,7 +277,6 @@ def encode_shards(
 
     Args:
       pairs: (source, target, weight). The weight None is 1.
-      tokenizers: of the source and of the target.
       max_length: maximum length of a side that is kept, in sub-words, end token included.
       max_length_ratio: maximum ratio of the two lengths that is kept.
       show: is called with the number of pairs that are read so far.
@@ -315,11 +314,9 @@ def encode_shards(
 def _usable(
     lengths: np.ndarray, max_length: int, max_length_ratio: float
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Finds the pairs to keep.
+    """Finds the pairs to keep, by their lengths, uint32 `[pairs, 2]`; see `encode_shards`.
 
-    Args: as for `encode_shards`, with the lengths of the pairs, uint32 `[pairs, 2]`.
-    Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under the
-      first reason that applies.
+    Returns: bool `[pairs]`; the number of the other pairs for each first reason that applies.
     """
     longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
     reasons = {

@@ -14,22 +14,16 @@ CHINESE = set("gan hsn lzh wuu yue zh".split())
 WITHOUT_BLANKS_BETWEEN_SENTENCES = {"ja", "zh"}
 LANGUAGES_WITHOUT_BLANKS = WITHOUT_BLANKS_BETWEEN_SENTENCES | set("bo dz km lo my th".split())
 
-# Names of columns. langcodes has names only with a database of 5 MB.
-LANGUAGE_NAMES = set(
-    """
-afrikaans albanian amharic arabic armenian assamese azerbaijani bambara basque belarusian bengali
-bosnian bulgarian burmese cantonese catalan cebuano chichewa chinese croatian czech danish dutch
-english esperanto estonian ewe faroese filipino finnish fon french fula galician ganda georgian
-german greek guarani gujarati haitian hausa hawaiian hebrew hindi hungarian icelandic igbo
-indonesian irish italian japanese javanese kannada kazakh khmer kinyarwanda korean kurdish kyrgyz
-lao latin latvian lingala lithuanian luganda luo luxembourgish macedonian malagasy malay malayalam
-maltese mandarin maori marathi mongolian mossi nepali norwegian odia oromo pashto persian polish
-portuguese punjabi quechua romanian russian samoan sanskrit serbian shona sindhi sinhala slovak
-slovenian somali sotho spanish sundanese swahili swedish tagalog tajik tamil tatar telugu thai
-tibetan tigrinya tsonga tswana turkish turkmen twi ukrainian urdu uyghur uzbek vietnamese welsh
-wolof xhosa yiddish yoruba zulu
+# Which can be names of columns. langcodes has names only with a database of 5 MB.
+LANGUAGE_NAMES = """
+afrikaans albanian amharic arabic armenian azerbaijani belarusian bengali bosnian bulgarian burmese
+catalan chinese croatian czech danish dutch english estonian finnish french georgian german greek
+gujarati hausa hebrew hindi hungarian icelandic igbo indonesian irish italian japanese kannada
+kazakh khmer korean kurdish latin latvian lithuanian luganda luo macedonian malay malayalam maltese
+mandarin marathi mongolian nepali norwegian pashto persian polish portuguese punjabi romanian
+russian serbian sinhala slovak slovenian somali spanish swahili swedish tagalog tamil telugu thai
+turkish ukrainian urdu uzbek vietnamese welsh wolof xhosa yoruba zulu
 """.split()
-)
 
 
 @functools.cache

@@ -55,7 +55,6 @@ def repetitions(sizes: Sequence[int], weights: Sequence[float], temperature: flo
     Args:
       sizes: the number of pairs of each corpus.
       weights: of the corpora; none for the temperature.
-      temperature: T, at least 1.
     """
     parts = weights or [size ** (1 / temperature) for size in sizes]
     return [sum(sizes) * part / sum(parts) / size for part, size in zip(parts, sizes)]

@@ -70,9 +70,7 @@ def warn_of_changes(
 ) -> None:
     """Warns of targets that a model will not write as they are, and of sources that it reads so.
 
-    Args:
-      specs: of the sources and of the targets.
-      pairs: (source, target) texts; a sample is enough.
+    The `specs` are of the sources and of the targets. A sample of the pairs is enough.
     """
     texts = tuple(zip(*pairs)) or ((), ())
     for side, spec, least, sentences in zip(("source", "target"), specs, MENTIONED, texts):

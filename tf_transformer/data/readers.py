@@ -133,7 +133,6 @@ def open_validation_text(data: str, settings: DataConfig) -> Corpus:
     Args:
       data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are whole, or another corpus of
         `open_corpus` with a validation text.
-      settings: of the run's text.
     Raises: UserError as `open_corpus`, and where there is no text.
     """
     languages, tag = (settings.source, settings.target), settings.tag.split(",")[0]
@@ -149,7 +148,6 @@ def open_validation_text(data: str, settings: DataConfig) -> Corpus:
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:
-    """Opens one corpus; as for `open_corpus`."""
     if source == target:
         raise UserError(f"source and target are both {source!r}: give two languages")
     if data in ("pocket", POCKET_TREES):
@@ -172,19 +170,16 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
 
 
 def _file_corpus(name: str, files: dict[str, list[str]], languages: tuple[str, str]) -> FileCorpus:
-    """Makes the corpus of the files of each split."""
     read_files = functools.partial(read_pair_files, languages=languages)
     readers = {_reader(path) for path in itertools.chain(*files.values())}
     return FileCorpus(name, files, read_files, languages if readers - {read_tsv} else ())
 
 
 def corpus_names(data: str) -> list[str]:
-    """Splits the argument `data` of `open_corpus` into the names of the corpora.
-
-    Raises: UserError for an empty name.
-    """
+    """Splits the argument `data` of `open_corpus`. Raises: UserError for an empty name."""
     names = data.split(",")
-    if os.path.exists(data) or (len(names) == 2 and all(map(_is_one_side, names))):
+    sides = [each for each in names if os.path.isfile(each) and _ending(each) not in PAIR_FORMATS]
+    if os.path.exists(data) or (len(names) == 2 and sides == names):
         return [data]  # a name with a comma, or SOURCE_FILE,TARGET_FILE
     if len(names) > 1 and "" in names:
         raise UserError(f"data {data!r}: a name before or after a comma is missing")
@@ -196,19 +191,8 @@ def split_paths(data: str) -> list[str]:
     return [data] if os.path.exists(data) else data.split(",")
 
 
-def _is_one_side(name: str) -> bool:
-    """Whether a name is a file with one side of each pair."""
-    return os.path.isfile(name) and _ending(name) not in PAIR_FORMATS
-
-
 def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]:
-    """Splits NAME@SOURCE-TARGET.
-
-    Args:
-      name: of one corpus, with or without languages.
-      source, target: the languages of a name without them.
-    Returns: NAME, the source and the target.
-    """
+    """Splits NAME@SOURCE-TARGET into three; a name without languages has the given ones."""
     match = LANGUAGES.fullmatch(name)
     if not match or os.path.exists(name):
         return name, source, target
@@ -216,15 +200,12 @@ def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]
 
 
 def corpora_of(data: str, source: str, target: str) -> list[tuple[str, str, str]]:
-    """Returns name, source and target of each corpus; arguments as for `open_corpus`."""
+    """Returns name, source and target of each corpus of `open_corpus`."""
     return [split_languages(name, source, target) for name in corpus_names(data)]
 
 
 def absolute_path(data: str) -> str:
-    """Returns the argument `data` of `open_corpus` with absolute paths.
-
-    Names of built-in corpora, of TFDS and of Hugging Face stay as they are.
-    """
+    """Returns the argument `data` of `open_corpus` with absolute paths; names stay as they are."""
     names = corpus_names(data)
     if len(names) > 1:
         return ",".join(map(absolute_path, names))
@@ -333,7 +314,9 @@ def _is_header(pair: WeightedPair, languages: tuple[str, str]) -> bool:
     """Whether the sides of a pair are names of languages, or codes of the ones that are read."""
     sides = {side.strip().lower() for side in pair[:2]}
     codes = set(map(base_language, languages))
-    return sides <= LANGUAGE_NAMES or sides in HEADERS or set(map(base_language, sides)) == codes
+    return (
+        sides <= set(LANGUAGE_NAMES) or sides in HEADERS or set(map(base_language, sides)) == codes
+    )
 
 
 def _no_text(pair: WeightedPair, readers: Collection[Reader]) -> str:
@@ -398,15 +381,17 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
         for row in rows:
             place, row = f"{path}:{rows.line_num}", list(map(one_line, row))
             names = [cell.strip() for cell in row]
-            columns = {each: choose_code(each, tuple(names)) for each in languages}
-            if rows.line_num == 1 and any(columns.values()):
-                found = {name: language for language, name in columns.items()}
-                header = [found.get(name, name) for name in names]
-                if missing := set(languages) - set(header):
-                    raise UserError(
-                        f"{place}: the first line has {', '.join(names)}: it lacks {missing.pop()}"
-                    )
-            elif not header or not any(names):
+            if rows.line_num == 1:
+                columns = {choose_code(each, tuple(names)): each for each in languages}
+                if any(columns):
+                    header = [columns.get(name, name) for name in names]
+                    if missing := set(languages) - set(header):
+                        raise UserError(
+                            f"{place}: the first line has {', '.join(names)}: it lacks "
+                            f"{missing.pop()}"
+                        )
+                    continue
+            if not header or not any(names):
                 yield parse_columns(row, place, is_csv=True)
             elif len(row) != len(header):
                 raise UserError(
@@ -432,7 +417,7 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                     code = variant.get(XML_LANGUAGE) or variant.get("lang", "")
                     texts.setdefault(code, variant.find("{*}seg"))
                 codes = [choose_code(each, tuple(texts)) for each in languages]
-                sides = [texts.get(code) for code in codes]
+                sides = [None if code is None else texts[code] for code in codes]
                 if codes[0] != codes[1] and all(side is not None for side in sides):
                     lines = ("".join(SEGMENT_TEXT(side)).strip(" \t\r\n") for side in sides)
                     source, target = (XML_BLANKS.sub(" ", line) for line in lines)
@@ -488,7 +473,6 @@ def _pair_of(
     Args:
       record: should be a dict. The text None is a blank one.
       place: of the record, for messages.
-      languages: of source and target.
       weight: of a record without one.
     Raises: UserError for another record.
     """
@@ -603,7 +587,7 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
     Args:
       name: NAME or NAME/CONFIG, or the path of a folder: with files that the library reads, such as
         Parquet, or one of `save_to_disk`.
-      source, target: languages, which its columns, or its records "translation", have as keys.
+      source, target: keys of its columns, or of its records "translation".
     Raises: UserError when the library is not installed, when there is no such data set or it cannot
       be downloaded, and when it lacks one of the languages.
     """

@@ -28,10 +28,7 @@ LANGUAGE_TAG = re.compile(r"<2[\w-]+>|>>[\w-]+<<")
 def parse_tags(text: str, corpora: int) -> list[str]:
     """Parses the setting `tag`, such as "<2de>,<2fr>".
 
-    Args:
-      text: the tags of the corpora, separated by commas; "" where a corpus has none.
-      corpora: how many there are.
-    Returns: the tag of each corpus.
+    Returns: the tag of each of the `corpora`; "" where one has none.
     Raises: UserError for another number of tags, or what is not a tag.
     """
     tags = text.split(",") if text else [""] * corpora
@@ -70,7 +67,6 @@ class TagWarnings:
     """Warns of sources whose tag a model does not know, and of those that lack one, each once.
 
     Args:
-      tags: of the model.
       training_tags: the setting `tag` with which it was trained.
     """
 

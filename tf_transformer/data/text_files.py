@@ -68,10 +68,7 @@ def read_windows(path: str | None) -> Iterator[list[str]]:
     The windows of a file have 64, 128, ... 4,096 lines. If the input is a pipe whose producer is
     slower than the consumer, a window ends when no line is ready.
 
-    Args:
-      path: as for `read_lines`.
-    Yields: lists of lines without their line ends, none of them empty.
-    Raises: UserError as `read_lines`.
+    Yields: lists of lines, none of them empty; arguments and errors as of `read_lines`.
     """
     with open_bytes(path) as file:
         yield from _windows(file, path or STANDARD_INPUT)
@@ -90,7 +87,7 @@ def open_bytes(path: str | None) -> Iterator[IO[bytes]]:
         with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
             yield file
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        if getattr(error, "errno", None):
+        if isinstance(error, OSError) and error.errno:
             raise UserError(f"cannot read {name}: {os.strerror(error.errno)}") from None
         raise UserError(f"{name}: not a complete {ending} file ({error})") from None
 
@@ -193,19 +190,12 @@ def parse_columns(
 def read_tsv(
     path: str, languages: tuple[str, str] = ("", "")
 ) -> Iterator[tuple[str, str, float | None]]:
-    """Reads the pairs of a TSV file.
-
-    Args:
-      path: as for `read_lines`.
-      languages: have no effect, since the columns have no names.
-    Yields: (source, target, weight) of each line, as `parse_columns`.
-    Raises: UserError as `read_lines` and `parse_columns`.
-    """
+    """Reads the pairs of a TSV file by `parse_columns`; the columns have no names."""
     return itertools.chain.from_iterable(read_tsv_windows(path))
 
 
 def read_tsv_windows(path: str | None) -> Iterator[list[tuple[str, str, float | None]]]:
-    """Reads the pairs of a TSV file in windows, as `read_windows`; see `read_tsv`."""
+    """Reads the pairs of `read_tsv` in windows, as `read_windows`."""
     places = (f"{path or STANDARD_INPUT}:{number}" for number in itertools.count(1))
     for window in read_windows(path):
         yield [parse_columns(line.split("\t"), place) for line, place in zip(window, places)]
@@ -215,7 +205,6 @@ def parse_weight(value: Any, place: str, hint: str = "") -> float:
     """Parses a weight, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
 
     Args:
-      value: text or a number.
       place: of the weight, for messages.
       hint: what else to do, for messages.
     Raises: UserError for another value.
@@ -233,13 +222,9 @@ def parse_weight(value: Any, place: str, hint: str = "") -> float:
 
 
 def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:
-    """Reads two files line by line in windows, as `read_windows`.
+    """Reads the pairs of lines of two files in windows, as `read_windows`.
 
-    Args:
-      first: as for `read_lines`.
-      second: a file with as many lines.
-    Yields: lists of (line of the first file, line of the second file).
-    Raises: UserError for files with different line counts.
+    Raises: UserError for files with different line counts, and as `read_lines`.
     """
     lines = 0
     targets = read_lines(second)

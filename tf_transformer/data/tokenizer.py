@@ -74,8 +74,8 @@ class Tokenizer(tf.Module):
 
     Attributes:
       vocab_size: number of ids.
-      tags: the tags with their ids.
-      fingerprint: a hash of the model.
+      tags: with their ids.
+      fingerprint: of the model.
     """
 
     def __init__(self, model: bytes, with_tags: bool = True) -> None:
@@ -214,11 +214,9 @@ class Tokenizer(tf.Module):
         return tf.RaggedTensor.from_row_lengths(ids, tf.cast(tagged, tf.int64)), sentences
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Decodes ids; also runs in a graph.
+        """Decodes ids, ragged or padded, to strings `[N]`; also runs in a graph.
 
-        Args:
-          ids: int32, ragged or padded, `[N, T]`. Start, end and padding tokens add no text.
-        Returns: strings `[N]`.
+        Start, end and padding tokens add no text.
         """
         return self.resource.detokenize(ids)
 
@@ -330,8 +328,8 @@ def _write_seeds(texts: Iterable[str], path: str) -> Iterator[str]:
     So the candidates are given: the repeated strings within words, as in Kudo 2018, Sec. 3.2.
 
     Args:
-      texts: an iterator of normalised strings. Memory does not depend on their number.
-      path: the file. It is written after the last text.
+      texts: normalised ones. Memory does not depend on their number.
+      path: of the file, which is written after the last text.
     Yields: the texts.
     """
     # A word with the blank before it. Punctuation is apart from letters: no sub-word has both.
@@ -391,9 +389,7 @@ def learn_tokenizers(
     """Learns one shared vocabulary, or one for each language (Sec. 5.1).
 
     Args:
-      pairs: a function that returns an iterator of (source, target) strings.
       vocab_size: number of sub-words in each vocabulary.
-      shared: whether both languages have the same vocabulary.
       tags: which begin sources, and are added to their vocabulary.
       subword_model: of `Tokenizer.learn`.
       normalization: the rules of the sources and of the targets.
@@ -420,7 +416,6 @@ def _texts_of(
     """Yields sources, without tags, and targets.
 
     Args:
-      pairs: (source, target) strings.
       tags: which can begin sources.
       *functions: of a source and of a target, such as normalizers; None leaves them out.
     """

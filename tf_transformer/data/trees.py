@@ -239,12 +239,13 @@ def open_treebank(data: str) -> FileCorpus:
     Where the names give training trees but no validation trees, 5% of the training trees (at most
     1,000) are held out for validation.
 
-    Args:
-      data: a path.
     Raises: UserError when there is none, or no such file is in the folder.
     """
     folder = pathlib.Path(data)
-    found = [folder] if folder.is_file() else sorted(filter(_has_trees, folder.rglob("*")))
+    below = (
+        path for path in folder.rglob("*") if uncompressed(path.name.lower()).endswith(ENDINGS)
+    )
+    found = [folder] if folder.is_file() else sorted(below)
     if not found:
         problem = f"no {', '.join(ENDINGS)} file in the folder {data} or its sub-folders"
         raise UserError(
@@ -267,10 +268,6 @@ def open_treebank(data: str) -> FileCorpus:
     corpus = FileCorpus(f"treebank {data}{some}", files, _read_pairs)
     corpus.holds_out_test = not texts
     return corpus
-
-
-def _has_trees(path: pathlib.Path) -> bool:
-    return uncompressed(path.name.lower()).endswith(ENDINGS)
 
 
 def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:

@@ -124,9 +124,6 @@ def compound_split_bleu(
     quotation marks (as in the reference of the paper's authors), the Moses tokenizer splits the
     text, and compounds are split at their hyphens. BLEU is case-sensitive, without smoothing.
 
-    Args:
-      translations, references: as for `score`.
-      language: the language of the tokenizer's rules for abbreviations and apostrophes.
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     """
     language = base_language(language)
@@ -149,10 +146,7 @@ def normalized_bleu(
     Both sides are lower-cased, then Moses normalises the punctuation (such as „ and “ to "), then
     its tokenizer splits the text, as the scripts of Multi30k do. BLEU has no smoothing.
 
-    Args:
-      translations, references: as for `score`.
-      language: code of the language of both, for which Moses has rules.
-    Returns: BLEU from 0 to 100; the settings of the metric, as text.
+    Returns: as `compound_split_bleu`.
     """
     moses = f"moses.{base_language(language)}:sacremoses.{sacremoses.__version__}"
     settings = f"text:lower-cased|punctuation:normalised|{moses}"
@@ -164,9 +158,6 @@ def lowercase_tokenizer(language: str) -> Callable[[str], str]:
 
     It lower-cases a line, normalises its punctuation, and separates its tokens by blanks. A line
     that is prepared already stays as it is.
-
-    Args:
-      language: code of the language, as for `normalized_bleu`.
     """
     rules = base_language(language)
     normalizer = sacremoses.MosesPunctNormalizer(lang=rules)

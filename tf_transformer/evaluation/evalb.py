@@ -8,9 +8,8 @@ The rules stand in EVALB's README, and the standard parameters in COLLINS.prm:
 - Equal brackets match one to one: for n in the gold tree and m in the test tree, min(n, m).
 - A sentence without remaining words is excluded from the scores.
 
-Differences from EVALB: the tags of the gold tree say which words count, where EVALB would exclude a
-sentence in which the two trees differ in that; the F-measure is 0 where no bracket matches (EVALB
-prints "nan"); and EVALB's limits (200 words, 200 brackets) do not apply.
+Other than in EVALB, the tags of the gold tree say which words count (EVALB excludes a sentence in
+which the trees differ in that), and F1 is 0 where no bracket matches. Lengths have no limits.
 """
 
 import collections
@@ -41,7 +40,7 @@ class Counts:
 
     @property
     def recall(self) -> float:
-        """Matched brackets as a percentage of the gold brackets."""
+        """The percentage of the gold brackets that match."""
         return _percent(self.matched, self.gold_brackets)
 
     @property

@@ -91,7 +91,7 @@ class MetricResult(NamedTuple):
 
 
 def _format(result: Result) -> str:
-    """A score in sacreBLEU's form: "33.10 (μ = 33.08 ± 0.72)"."""
+    """A score in the form of sacreBLEU: "33.10 (μ = 33.08 ± 0.72)"."""
     interval = "" if result.mean is None else f" (μ = {result.mean:.2f} ± {result.ci:.2f})"
     return f"{result.score:.2f}{interval}"
 
@@ -131,16 +131,14 @@ def corpus_metrics(
       references: for each set of references a list with a string for each translation.
       baseline: the translations of another system.
       language, tokenizer: as for `bleu_tokenizer`.
-    Returns: a `MetricResult` for each metric.
     Raises: UserError as `scored_segments` and `make_bleu`, and when there are too many
       translations to compare them.
     """
     outputs = [*([baseline] if baseline else []), translations]
-    segments = scored_segments(references, *outputs)
-    references, outputs = segments[: len(references)], segments[len(references) :]
-    translations = outputs[-1]
-    systems = list(zip(("baseline", "system")[-len(outputs) :], outputs))
+    *references, translations = scored_segments(references, *outputs)
+    systems: list[tuple[str, Sequence[str]]] = [("system", translations)]
     if baseline:
+        systems.insert(0, ("baseline", references.pop()))
         check_resampling(len(translations))
     tokenizer = bleu_tokenizer(language, tokenizer)
     if "bleu" in metrics:
@@ -190,7 +188,7 @@ def sentence_scorer(
 
     Args:
       metric: a key of `METRICS` with a `sentence`.
-      language, tokenizer: as for `corpus_metrics`.
+      language, tokenizer: as for `bleu_tokenizer`.
     """
     make = METRICS[metric].sentence
     assert make
