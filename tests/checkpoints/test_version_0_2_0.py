@@ -47,7 +47,7 @@ def test_a_model_translates(folder, capsys):
 
 
 def assert_resumed(path):
-    """The later losses of a run are those of one that was not interrupted."""
+    """The later losses of a run are as if it had not been interrupted."""
     config = Config.load(f"{path}/config.json").replace(train_steps=12)
     assert build_trainer(config, path).run()
     losses = [[line["step"], line["kind"], line["loss"]] for line in read_metrics(path)]
@@ -60,9 +60,8 @@ def assert_resumed(path):
 def test_a_run_is_resumed(folder):
     path = folder("run")
     assert_resumed(path)
-    assert json.loads(pathlib.Path(path, "config.json").read_text())["format_version"] == (
-        FORMAT_VERSION
-    )
+    config = json.loads(pathlib.Path(path, "config.json").read_text())
+    assert config["format_version"] == FORMAT_VERSION
 
 
 def test_settings_that_are_gone(folder, caplog):

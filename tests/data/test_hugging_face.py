@@ -33,19 +33,13 @@ def write_parquet(datasets, folder):
     datasets.Dataset.from_dict(COLUMNS).to_parquet(folder / "train-00000-of-00001.parquet")
 
 
-def write_saved(datasets, folder):
-    datasets.Dataset.from_dict(COLUMNS).save_to_disk(folder)
-
-
 def write_saved_splits(datasets, folder):
     features = datasets.Features({"translation": datasets.Translation(languages=["de", "en"])})
     text = datasets.Dataset.from_list(RECORDS, features=features)
     datasets.DatasetDict({"train": text}).save_to_disk(folder)
 
 
-@pytest.mark.parametrize(
-    "write", [write_json_lines, write_parquet, write_saved, write_saved_splits]
-)
+@pytest.mark.parametrize("write", [write_json_lines, write_parquet, write_saved_splits])
 def test_a_folder(datasets, tmp_path, monkeypatch, write):
     """In both directions, with pairs that are held out, beside another corpus."""
     folder = tmp_path / "text"

@@ -1,4 +1,4 @@
-"""The metrics are those of sacreBLEU, with several references and with a baseline."""
+"""The metrics are as by sacreBLEU, with several references and with a baseline."""
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
