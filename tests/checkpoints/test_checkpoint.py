@@ -42,12 +42,6 @@ def weights(model):
     return {name: variable.numpy() for name, variable in checkpoint.named_weights(model).items()}
 
 
-def assert_equal_weights(actual, expected):
-    assert actual.keys() == expected.keys()
-    for name in expected:
-        np.testing.assert_array_equal(actual[name], expected[name])
-
-
 def make_unreadable(path, prefix):
     """Replaces the arrays of a checkpoint whose names have a prefix by ones that NumPy refuses."""
     with np.load(path, allow_pickle=True) as file:
@@ -66,10 +60,9 @@ def test_round_trip(tmp_path):
     checkpoint.save(path, saved, saved_optimizer, {"step": 7, "best": None})
     state = checkpoint.restore(path, restored, restored_optimizer)
     assert state == {"step": 7, "best": None}
-    assert_equal_weights(weights(restored), weights(saved))
-    assert len(restored_optimizer.variables) == len(saved_optimizer.variables)
-    for actual, expected in zip(restored_optimizer.variables, saved_optimizer.variables):
-        np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+    np.testing.assert_equal(weights(restored), weights(saved))
+    states = [[x.numpy() for x in of.variables] for of in (saved_optimizer, restored_optimizer)]
+    np.testing.assert_equal(*states)
     assert os.listdir(tmp_path / "deep") == ["x.npz"]
 
 
@@ -111,7 +104,7 @@ def test_stored_weights(tmp_path, storage):
     assert matrices == {sizes[storage]}
     checkpoint.average([stored, stored], path)
     checkpoint.restore(path, model)
-    assert_equal_weights(weights(model), weights(restored))
+    np.testing.assert_equal(weights(model), weights(restored))
 
 
 def test_the_last_eighth_of_the_updates():
@@ -161,10 +154,8 @@ def test_best_checkpoints(tmp_path):
         state = {"step": step, "progress": {"validated": [validated, scores]}}
         checkpoint.save(files[step - 1], model, state=state)
 
-    save(1, 1, loss=2.0)
-    save(2, 2, loss=1.0)
-    save(3, 2, loss=1.0)
-    save(4, 4, loss=3.0)
+    for step, validated, loss in ((1, 1, 2.0), (2, 2, 1.0), (3, 2, 1.0), (4, 4, 3.0)):
+        save(step, validated, loss=loss)
     assert checkpoint.best_checkpoints(files, 2) == files[:2]
     assert checkpoint.best_checkpoints(files, 3) == [files[0], files[1], files[3]]
     save(4, 4, loss=9.0, BLEU=7.0)
@@ -210,7 +201,7 @@ def test_restoring_another_model_is_an_error_that_changes_nothing(tmp_path, chan
     before = weights(other)
     with pytest.raises(UserError, match="of another model"):
         checkpoint.restore(path, other)
-    assert_equal_weights(weights(other), before)
+    np.testing.assert_equal(weights(other), before)
 
 
 def test_loading_refuses_another_vocabulary_of_the_same_size(model_dir, tmp_path):

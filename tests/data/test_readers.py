@@ -384,7 +384,6 @@ def test_languages_of_tmx(tmp_path, languages, codes, found):
 
 
 @pytest.mark.parametrize(("name", "lines", "warning"), [
-    ("x.tsv", ["a\tA", '<seg id="1">b</seg>\t<seg id="1">B</seg>'], "pair 2, .* has markup"),
     ("x.jsonl", ['{"en": "it &apos;s", "de": "es ist"}'], "pair 1, .* has markup"),
     ("x.tsv", ["a\tA", 'b\t"die ""B"" "'], "pair 2, .* has quotation marks of CSV"),
     ("x.jsonl", ['{"en": "b", "de": "\\"die \\"\\"B\\"\\" \\""}'], ""),
