@@ -24,6 +24,10 @@ def test_checkpoints_of_a_folder(tmp_path):
     """They are sorted by their update; the average and the best come first."""
     folder = str(tmp_path)
     assert model_folder.step_checkpoints(folder) == []
+    (tmp_path / "checkpoints").symlink_to("checkpoints")  # it cannot be read
+    with pytest.raises(OSError, match="checkpoints"):
+        model_folder.step_checkpoints(folder)
+    (tmp_path / "checkpoints").unlink()
     with pytest.raises(UserError, match="no trained model"):
         model_folder.find(folder)
     steps = [model_folder.step_path(folder, step) for step in (5, 20, 100)]

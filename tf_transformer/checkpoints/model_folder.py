@@ -63,9 +63,13 @@ def checkpoint_step(path: str) -> int:
 
 
 def step_checkpoints(model_dir: str) -> list[str]:
-    """Returns the paths of the checkpoints of a run, oldest first."""
-    folder = os.path.join(model_dir, CHECKPOINTS)
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    """Returns the paths of the checkpoints of a run, oldest first.
+
+    Raises: OSError where the folder cannot be read, which is not taken for a new run.
+    """
+    folder, names = os.path.join(model_dir, CHECKPOINTS), []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        names = os.listdir(folder)
     return sorted(
         os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d+\.npz", name)
     )

@@ -211,7 +211,7 @@ def open_shards(folder: str) -> EncodedPairs | None:
 
 
 def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
-    """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
+    """Opens the shard of a record of the manifest, or raises one of `NPZ_DAMAGE`."""
     names = ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits")
     paths = {name: _path(folder, number, name) for name in names}
     arrays = {name: _open_array(path) for name, path in paths.items()}

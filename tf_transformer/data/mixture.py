@@ -36,7 +36,7 @@ class MixedCorpus(Corpus):
             yield from part.read_weighted(split)
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
-        """Returns a tuple that changes when the text of a split may have changed."""
+        """Returns the fingerprints of the corpora of a split."""
         return tuple(part.fingerprint(split) for part in self.parts(split))
 
 

@@ -251,15 +251,11 @@ class Tokenizer(tf.Module):
 
 
 def _train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
-    """Learns a SentencePiece model, and shows the progress.
+    """Learns a SentencePiece model of at most `vocab_size` sub-words, and shows the progress.
 
     Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
     one step, of C++ code, so it runs in a thread.
 
-    Args:
-      vocab_size: number of sub-words at most.
-      **options: of SentencePiece's trainer.
-    Returns: the SentencePiece model.
     Raises: UserError when no vocabulary can be learned; and what `texts` raises.
     """
     model = io.BytesIO()
