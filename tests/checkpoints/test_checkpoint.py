@@ -165,9 +165,6 @@ def test_best_checkpoints(tmp_path):
         checkpoint.best_checkpoints(files, 2)
 
 
-READING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ETIMEDOUT, errno.ENOMEM, errno.EACCES)
-
-
 def test_an_error_of_reading_is_no_damage(tiny_config, model_dir, tmp_path, monkeypatch):
     """Nothing is renamed, nor is an earlier checkpoint taken: the next start may read it."""
     folder = str(shutil.copytree(model_dir, tmp_path / "model"))
@@ -181,7 +178,8 @@ def test_an_error_of_reading_is_no_damage(tiny_config, model_dir, tmp_path, monk
 
     monkeypatch.setattr(np, "load", fails)
     mean = str(tmp_path / "mean.npz")
-    for number in READING:
+    for name in "EIO ESTALE EMFILE ETIMEDOUT ENOMEM EACCES".split():
+        number = getattr(errno, name)
         for read in (
             lambda: checkpoint.average(paths, mean, skip_damaged=True),
             lambda: load_model(folder, "latest"),

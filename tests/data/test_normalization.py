@@ -11,9 +11,6 @@ def warnings(caplog, source_rule, target_rule, pairs):
     return [record.getMessage() for record in caplog.records]
 
 
-RULES = ("nmt_nfkc", "nmt_nfkc")
-
-
 @pytest.mark.parametrize(("text", "share", "example"), [
     ("9 m²", 25, "'²' by '2'"),
     ("ab\u200cc…", 60, "'b\\u200c' by 'b ', '…' by '...'"),
@@ -28,4 +25,5 @@ def test_what_a_rule_replaces_is_counted_and_named(caplog, text, share, example)
     (message,) = warnings(caplog, "nmt_nfkc", "nmt_nfkc", [pair[::-1] for pair in pairs])
     assert f"of the sources replaces {share}% of their characters" in message
     rare = [(text + "a" * 300, "a")]  # a trace in the sources is not mentioned
-    assert warnings(caplog, "nmt_nfkc", "nmt_nfkc", rare) == warnings(caplog, *RULES, []) == []
+    assert warnings(caplog, "nmt_nfkc", "nmt_nfkc", rare) == []
+    assert warnings(caplog, "nmt_nfkc", "nmt_nfkc", []) == []

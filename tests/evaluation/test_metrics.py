@@ -67,9 +67,7 @@ def test_blank_references_do_not_count(caplog):
     assert list(map(str, results)) == expected
     assert "3 of 6 references are blank, and are left out: 3 of 6 translations" in caplog.text
     corpus_score = score(padded[0], FIRST + blanks)
-    assert (corpus_score.bleu, corpus_score.chrf) == tuple(
-        results[i].system.score for i in range(2)
-    )
+    assert [corpus_score.bleu, corpus_score.chrf] == [each.system.score for each in results[:2]]
     assert compound_split_bleu(padded[0], FIRST + blanks) == compound_split_bleu(SYSTEM, FIRST)
 
     second = [SECOND[0], "", SECOND[2]]
