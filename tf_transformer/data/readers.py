@@ -417,9 +417,10 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                     code = variant.get(XML_LANGUAGE) or variant.get("lang", "")
                     texts.setdefault(code, variant.find("{*}seg"))
                 codes = [choose_code(each, tuple(texts)) for each in languages]
-                sides = [None if code is None else texts[code] for code in codes]
+                sides: list[Any] = [None if code is None else texts[code] for code in codes]
                 if codes[0] != codes[1] and all(side is not None for side in sides):
-                    lines = ("".join(SEGMENT_TEXT(side)).strip(" \t\r\n") for side in sides)
+                    texts_of = (SEGMENT_TEXT(x) if len(x) else [x.text or ""] for x in sides)
+                    lines = ("".join(each).strip(" \t\r\n") for each in texts_of)
                     source, target = (XML_BLANKS.sub(" ", line) for line in lines)
                     yield source, target, None
                     units += 1

@@ -94,7 +94,7 @@ def open_bytes(path: str | None) -> Iterator[IO[bytes]]:
 
 def one_line(text: str) -> str:
     """Replaces the line ends in a text by blanks; other characters, such as U+2028, are text."""
-    return re.sub("\r\n|\r|\n", " ", text.strip("\r\n"))
+    return text.strip("\r\n").replace("\r\n", " ").replace("\r", " ").replace("\n", " ")
 
 
 def uncompressed(path: str) -> str:
