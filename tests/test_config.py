@@ -1,10 +1,11 @@
 """Settings: ranges, presets, JSON."""
 
 import dataclasses
+import json
 
 import pytest
 
-from tf_transformer.config import FORMAT_VERSION, SCHEDULES, Config, listed
+from tf_transformer.config import FORMAT_VERSION, GONE, SCHEDULES, Config, listed
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
 
@@ -68,13 +69,23 @@ def test_a_damaged_file_is_named(tmp_path, text):
         Config.load(str(path))
 
 
-def test_the_format_of_a_later_version(tmp_path):
+@pytest.mark.parametrize("new", ["format", "setting", "both"])
+def test_the_format_of_a_later_version(tmp_path, new):
+    """Each new setting is a new format; two checkouts can have other settings in one format."""
     path = tmp_path / "config.json"
     Config().save(str(path))
-    text = path.read_text()
-    assert f'"format_version": {FORMAT_VERSION}' in text
-    path.write_text(text.replace(f": {FORMAT_VERSION},", f": {FORMAT_VERSION + 1},", 1))
-    with pytest.raises(UserError, match="by a later version .* install the later version"):
+    values = json.loads(path.read_text())
+    number = len(
+        {name for part in dataclasses.asdict(Config()).values() for name in part} | GONE.keys()
+    )
+    assert values["format_version"] == FORMAT_VERSION == number
+    values["format_version"] += new != "setting"
+    values["data"] |= {"new_one": 1} if new != "format" else {}
+    path.write_text(json.dumps(values))
+    message = "" if new == "format" else ", with the settings new_one"
+    with pytest.raises(
+        UserError, match=f"by a later version .*{message}: install the later version"
+    ):
         Config.load(str(path))
 
 

@@ -386,9 +386,6 @@ GONE: dict[str, Any] = {
 }  # fmt: skip
 GONE_SINCE = "is gone since 0.3 (docs/upgrade.md)"
 
-# The format of `config.json`. Version 0.2.0 wrote no number, and the settings of format 1.
-FORMAT_VERSION = 2
-
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -472,10 +469,14 @@ class Config:
             with open(path, encoding="utf-8") as file:
                 values = json.load(file)
             version = values.pop("format_version", 0)
-            if version > FORMAT_VERSION:
+            known = dataclasses.asdict(cls()).items()
+            names = {name for part, old in known for name in values[part].keys() - old.keys()}
+            new = sorted(names - GONE.keys())
+            if version > FORMAT_VERSION or new:
+                settings = f", with the settings {', '.join(new)}" if new else ""
                 raise UserError(
                     "the folder was written by a later version of tf-transformer, in format "
-                    f"{version}: install the later version"
+                    f"{version}{settings}: install the later version"
                 )
             if version < 2:
                 values |= {part: old | values[part] for part, old in BEFORE_FORMAT_2.items()}
@@ -490,6 +491,11 @@ class Config:
             raise UserError(
                 f"{path}: not a configuration of tf-transformer ({error}): restore it from a backup"
             ) from None
+
+
+# The format of `config.json`: a new setting raises it, and one that goes stays in `GONE`. Versions
+# before 0.3 wrote no number, or 1 or 2.
+FORMAT_VERSION = len(Config().values()) + len(GONE)
 
 
 @dataclasses.dataclass(frozen=True)

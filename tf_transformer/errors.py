@@ -1,6 +1,7 @@
 """The errors that the package raises for a user's mistake, and those of a damaged `.npz` file."""
 
 import contextlib
+import errno
 import tokenize
 import zipfile
 import zlib
@@ -12,6 +13,15 @@ NPZ_DAMAGE = (
     zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, KeyError, ValueError,
     TypeError, AttributeError, EOFError, RuntimeError, OSError,
 )  # fmt: skip
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether one of `NPZ_DAMAGE` is about the bytes of a file, not about reading them.
+
+    An error of a disk, a network or a limit has a number. Damaged bytes can name a place before the
+    file, which is EINVAL.
+    """
+    return not isinstance(error, OSError) or error.errno in (None, errno.EINVAL)
 
 
 class UserError(ValueError):

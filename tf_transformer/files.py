@@ -101,12 +101,12 @@ def write_checksums(folder: str) -> None:
 
 
 def is_intact(folder: str) -> bool:
-    """Whether the files of a folder are those of its SHA256SUMS, with the same content."""
+    """Whether a folder has the files of its SHA256SUMS and no others, with the same content."""
     try:
         text = pathlib.Path(folder, CHECKSUMS).read_text("utf-8")
         lines = [line.split("  ", 1) for line in text.splitlines()]
         return {name: checksum for checksum, name in lines} == _checksums(folder)
-    except (OSError, ValueError):  # a missing file, or another text than `write_checksums` writes
+    except (FileNotFoundError, ValueError):  # or another text than `write_checksums` writes
         return False
 
 

@@ -46,13 +46,10 @@ def test_translations():
     assert score(translator(sources), references).bleu > 92
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "translation"),
-    [
-        ("tatoeba-en-de", "Tom has never heard Mary sing.", "Tom hat Maria nie singen hören."),
-        ("tatoeba-de-en", "Vielleicht kommt sie morgen.", "She may come tomorrow."),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "translation"), [
+    ("tatoeba-en-de", "Tom has never heard Mary sing.", "Tom hat Maria nie singen hören."),
+    ("tatoeba-de-en", "Vielleicht kommt sie morgen.", "She may come tomorrow."),
+])  # fmt: skip
 def test_everyday_language(name, text, translation):
     assert Translator.load(name)(text) == translation
 

@@ -21,9 +21,13 @@ def touch(path):
 
 
 def test_checkpoints_of_a_folder(tmp_path):
-    """Those of updates are sorted by their step; the average and the best come first."""
+    """They are sorted by their update; the average and the best come first."""
     folder = str(tmp_path)
     assert model_folder.step_checkpoints(folder) == []
+    (tmp_path / "checkpoints").symlink_to("checkpoints")  # it cannot be read
+    with pytest.raises(OSError, match="checkpoints"):
+        model_folder.step_checkpoints(folder)
+    (tmp_path / "checkpoints").unlink()
     with pytest.raises(UserError, match="no trained model"):
         model_folder.find(folder)
     steps = [model_folder.step_path(folder, step) for step in (5, 20, 100)]
@@ -88,38 +92,32 @@ def test_default_model_dir(data, default, in_folder_with_data):
     assert default(data) == f"models/base-{DEFAULT_FOLDERS[data]}-de-en"
 
 
-def test_folders_and_checkpoints():
-    assert model_folder.model_list("a") == [("a", None)]
-    assert model_folder.model_list("a,b") == [("a", None), ("b", None)]
-    assert model_folder.model_list("a", "best,latest") == [("a", "best"), ("a", "latest")]
-    assert model_folder.model_list("a,b", "best") == [("a", "best"), ("b", "best")]
-    assert model_folder.model_list("a,b", "x,y") == [("a", "x"), ("b", "y")]
-    assert model_folder.first_model_dir("a,b") == "a"
+@pytest.mark.parametrize(("folders", "checkpoints", "models"), [
+    ("a", None, [("a", None)]),
+    ("a,b", None, [("a", None), ("b", None)]),
+    ("a", "best,latest", [("a", "best"), ("a", "latest")]),
+    ("a,b", "best", [("a", "best"), ("b", "best")]),
+    ("a,b", "x,y", [("a", "x"), ("b", "y")]),
+    ("c,d", "c,d/e,f.npz", [("c,d", "c,d/e,f.npz")]),  # which exist
+    ("a,b", "x,y,z", None), ("a,b,c", "x,y", None), ("a,,b", None, None), ("a", ",", None),
+])  # fmt: skip
+def test_folders_and_checkpoints(tmp_path, monkeypatch, folders, checkpoints, models):
+    monkeypatch.chdir(tmp_path)
+    touch("c,d/e,f.npz")
+    if models:
+        assert model_folder.model_list(folders, checkpoints) == models
+        assert model_folder.first_model_dir(folders) == models[0][0]
+    else:
+        with pytest.raises(UserError, match="--model_dir|--checkpoint"):
+            model_folder.model_list(folders, checkpoints)
 
 
-def test_a_path_with_a_comma_is_one_model(tmp_path):
-    folder = tmp_path / "a,b"
-    folder.mkdir()
-    file = folder / "c,d.npz"
-    file.touch()
-    assert model_folder.model_list(str(folder), str(file)) == [(str(folder), str(file))]
-
-
-@pytest.mark.parametrize("values", [("a,b", "x,y,z"), ("a,b,c", "x,y"), ("a,,b", None), ("a", ",")])
-def test_numbers_that_do_not_fit_and_empty_names(values):
-    with pytest.raises(UserError, match="--model_dir|--checkpoint"):
-        model_folder.model_list(*values)
-
-
-@pytest.mark.parametrize(
-    ("text", "about", "examples"),
-    [
-        ("", "", []),
-        ("# Name\n\nFirst\nparagraph.\n\n---\n\nSecond.\n", "First paragraph.", []),
-        ("---\nwidget:\n- text: One: two.\n- text: Ü.\n---\n\n# Name\n\nA.\n\n- text: x", "A.",
-         ["One: two.", "Ü."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "about", "examples"), [
+    ("", "", []),
+    ("# Name\n\nFirst\nparagraph.\n\n---\n\nSecond.\n", "First paragraph.", []),
+    ("---\nwidget:\n- text: One: two.\n- text: Ü.\n---\n\n# Name\n\nA.\n\n- text: x", "A.",
+     ["One: two.", "Ü."]),
+])  # fmt: skip
 def test_read_card(tmp_path, text, about, examples):
     assert model_folder.read_card(str(tmp_path)) == {}
     (tmp_path / "README.md").write_text(text, "utf-8")

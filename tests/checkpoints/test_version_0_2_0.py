@@ -46,51 +46,42 @@ def test_a_model_translates(folder, capsys):
     assert f"BLEU {EXPECTED['BLEU']}" in capsys.readouterr().out
 
 
-def assert_resumed(path):
-    """The later losses of a run are those of one that was not interrupted."""
-    config = Config.load(f"{path}/config.json").replace(train_steps=12)
-    assert build_trainer(config, path).run()
-    losses = [[line["step"], line["kind"], line["loss"]] for line in read_metrics(path)]
-    assert [line[:2] for line in losses] == [line[:2] for line in EXPECTED["losses"]]
-    np.testing.assert_allclose(
-        [loss for *_, loss in losses], [loss for *_, loss in EXPECTED["losses"]], rtol=1e-5
-    )
+GONE = {"bpe_dropout": 0.1, "r_drop": 5.0, "ema_decay": 0.99, "plateau_steps": 3}
 
 
-def test_a_run_is_resumed(folder):
-    path = folder("run")
-    assert_resumed(path)
-    assert json.loads(pathlib.Path(path, "config.json").read_text())["format_version"] == (
-        FORMAT_VERSION
-    )
-
-
-def test_settings_that_are_gone(folder, caplog):
-    """Each gives one line, and has no effect: the run translates, and is resumed.
-
-    The moving average of the weights stood in the optimizer's state after the number of updates.
-    """
-    path = folder("run")
-    gone = {"bpe_dropout": 0.1, "r_drop": 5.0, "ema_decay": 0.99, "plateau_steps": 3}
+def add_gone_settings(path):
+    """The moving average of the weights stood in the optimizer's state after its first number."""
     settings = pathlib.Path(path, "config.json")
     parts = json.loads(settings.read_text())
     for part in parts.values():
-        part |= {name: value for name, value in gone.items() if name in part}
+        part |= {name: value for name, value in GONE.items() if name in part}
     settings.write_text(json.dumps(parts))
     (checkpoint,) = pathlib.Path(path, "checkpoints").iterdir()
     with np.load(checkpoint) as file:
         arrays, state = dict(file), json.loads(str(file["state"]))
     moments = [arrays.pop(name) for name in sorted(arrays) if name.startswith("optimizer/")]
-    averages = [np.full_like(array, 9) for name, array in arrays.items() if name != "state"]
-    moments[1:1] = averages
+    moments[1:1] = [np.full_like(array, 9) for name, array in arrays.items() if name != "state"]
     arrays |= {f"optimizer/{i:04d}": array for i, array in enumerate(moments)}
     state["arrays"] = [name for name in arrays if name != "state"]
     np.savez(checkpoint, **arrays | {"state": np.array(json.dumps(state))})
 
+
+@pytest.mark.parametrize("gone", [{}, GONE], ids=["", "settings that are gone"])
+def test_a_run_is_resumed(folder, caplog, gone):
+    """Its later losses are as if it had not been interrupted. Settings that are gone are named."""
+    path = folder("run")
+    if gone:
+        add_gone_settings(path)
     with caplog.at_level(logging.WARNING, "tf_transformer"):
         assert Translator.load(path)("Anna sleeps.")
-        assert_resumed(path)
+        config = Config.load(f"{path}/config.json").replace(train_steps=12)
+        assert build_trainer(config, path).run()
+    losses = [[line["step"], line["kind"], line["loss"]] for line in read_metrics(path)]
+    assert [line[:2] for line in losses] == [line[:2] for line in EXPECTED["losses"]]
+    expected = [loss for *_, loss in EXPECTED["losses"]]
+    np.testing.assert_allclose([loss for *_, loss in losses], expected, rtol=1e-5)
+    assert f'"format_version": {FORMAT_VERSION}' in pathlib.Path(path, "config.json").read_text()
     lines = [each for each in caplog.messages if "gone" in each]
-    expected = [f"{path}/config.json: {name} {value} has no effect" for name, value in gone.items()]
+    named = [f"{path}/config.json: {name} {value} has no effect" for name, value in gone.items()]
     assert len(lines) == len(gone)
-    assert all(any(line.startswith(each) for line in lines) for each in expected)
+    assert all(any(line.startswith(each) for line in lines) for each in named)

@@ -1,6 +1,7 @@
 """Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
 import copy
+import errno
 import re
 
 import numpy as np
@@ -40,18 +41,15 @@ def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dty
 EMPTY, LONG, UNEQUAL = ("", "x"), ("dogs " * 40, "cats " * 40), ("I", "a long side " * 3)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "good", "dropped"),
-    [
-        ([EMPTY, (" ", "y")], 0, "0 of 2 .*2 for an empty side.*: check the text"),
-        ([], 0, r"0 of 0 .*\(dropped: none\): check the text"),
-        ([LONG] * 10, 1, "1 of 11 .*: give a larger --max_length$"),
-        ([UNEQUAL] * 10, 1, "1 of 11 .*: give a larger --max_length_ratio$"),
-        ([UNEQUAL, EMPTY], 17, "17 of 19 .*: check the text.*; give a larger --max_length_ratio"),
-        ([EMPTY], 8, "8 of 9 .*: check the text$"),
-        ([EMPTY], 9, ""),
-    ],
-)
+@pytest.mark.parametrize(("pairs", "good", "dropped"), [
+    ([EMPTY, (" ", "y")], 0, "0 of 2 .*2 for an empty side.*: check the text"),
+    ([], 0, r"0 of 0 .*\(dropped: none\): check the text"),
+    ([LONG] * 10, 1, "1 of 11 .*: give a larger --max_length$"),
+    ([UNEQUAL] * 10, 1, "1 of 11 .*: give a larger --max_length_ratio$"),
+    ([UNEQUAL, EMPTY], 17, "17 of 19 .*: check the text.*; give a larger --max_length_ratio"),
+    ([EMPTY], 8, "8 of 9 .*: check the text$"),
+    ([EMPTY], 9, ""),
+])  # fmt: skip
 def test_many_dropped_pairs(tokenizers, tiny_config, tmp_path, caplog, pairs, good, dropped):
     """Above 10% there is a warning, and above 90% an error; with the reasons and what to do."""
     corpus = TextCorpus([*pairs, *[("A dog.", "Ein Hund.")] * good])
@@ -88,9 +86,12 @@ class TextCorpus(Corpus):
         return (split, self.name)
 
 
-def test_the_second_start_reads_the_cache(tokenizers, text, tiny_config, tmp_path):
+def test_the_second_start_reads_the_cache(tokenizers, text, tiny_config, tmp_path, caplog):
     corpus, data = TextCorpus(text), tiny_config.data
     first = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    assert len(first) == 399 and not caplog.text  # of 400; each counts for the validation
+    assert len(cached_pairs(corpus, "validation", tokenizers, data, str(tmp_path))) == 399
+    assert "only 399 of 400 pairs are left in validation of the corpus" in caplog.text
     assert first.checksum == encode(text, tokenizers, 64, data.max_length_ratio).checksum
     corpus.end = 0  # reading the text would fail
     again = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
@@ -101,21 +102,8 @@ def test_the_second_start_reads_the_cache(tokenizers, text, tiny_config, tmp_pat
         assert isinstance(shard.splits.base, np.memmap)
 
 
-def test_each_dropped_pair_of_the_validation_is_warned_of(
-    tokenizers, text, tiny_config, tmp_path, caplog
-):
-    corpus = TextCorpus(text)
-    for split, warned in (("train", False), ("validation", True)):
-        pairs = cached_pairs(corpus, split, tokenizers, tiny_config.data, str(tmp_path))
-        assert len(pairs) == 399  # of 400
-        found = f"only 399 of 400 pairs are left in {split} of the corpus"
-        assert (found in caplog.text) == warned
-    assert "give a larger --max_length" in caplog.text
-
-
-def test_other_settings_and_another_fingerprint_have_other_shards(
-    tokenizers, text, tiny_config, tmp_path
-):
+def test_other_settings_have_other_shards(tokenizers, text, tiny_config, tmp_path):
+    """And so has another fingerprint."""
     corpus, data = TextCorpus(text), tiny_config.data
     first = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
     short = tiny_config.replace(max_length=20).data
@@ -166,6 +154,35 @@ def test_damaged_shards_are_encoded_again(small_shards, text, tokenizers, tiny_c
         damage()
         pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
         assert pairs.checksum == expected.checksum and files(tmp_path) == before
+
+
+def test_shards_that_cannot_be_read(text, tokenizers, tiny_config, tmp_path, monkeypatch):
+    """Without memory-mapped files they are read; an error of the disk is not damage."""
+    corpus = TextCorpus(text)
+    arguments = corpus, "train", tokenizers, tiny_config.data, str(tmp_path)
+    expected = cached_pairs(*arguments)
+    before, load = files(tmp_path), np.load
+
+    def fails(error, mapped=True):
+        def load_or_fail(path, mmap_mode=None):
+            if mmap_mode or not mapped:
+                raise error
+            return load(path)
+
+        monkeypatch.setattr(np, "load", load_or_fail)
+
+    corpus.end = 0  # reading the text would fail
+    fails(OSError(errno.ENODEV, "No such device"))
+    assert cached_pairs(*arguments).checksum == expected.checksum
+    for number in (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ETIMEDOUT, errno.ENOMEM):
+        fails(OSError(number, "failed"), mapped=False)
+        with pytest.raises(UserError, match=r"train-.* cannot be read \(.*failed\): try again"):
+            cached_pairs(*arguments)
+    assert files(tmp_path) == before
+    corpus.end = None
+    fails(ValueError("other bytes"), mapped=False)
+    with pytest.raises(UserError, match="train-.* is damaged just after it was written"):
+        cached_pairs(*arguments)
 
 
 def test_a_shard_without_usable_pairs(small_shards, text, tokenizers, tiny_config, tmp_path):

@@ -1,4 +1,4 @@
-"""Random bytes in text files, TSV files and treebanks give their content or one clear error."""
+"""Random bytes in text files give their content or one clear error."""
 
 import gzip
 
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.data.text_files import read_lines, read_windows
-from tf_transformer.data.trees import read_trees
 from tf_transformer.errors import UserError
 
 # Bytes that mean something to the readers: ends of lines, tabs, byte order marks, compressed data.
@@ -16,11 +15,6 @@ MEANINGFUL = [
     gzip.compress(b"a\tb\n", mtime=0), gzip.compress(b"a\tb\n", mtime=0)[:-3], b"\x1f\x8b", b"PAR1",
 ]  # fmt: skip
 FILES = st.lists(st.sampled_from(MEANINGFUL) | st.binary(max_size=4), max_size=8).map(b"".join)
-BRACKETS = st.lists(
-    st.sampled_from(["(", ")", " ", "\n", "S", "NP", "the", "*x*", "``", "-LRB-", "\0", "\u2028"])
-    | st.text(max_size=2),
-    max_size=25,
-).map("".join)
 
 
 def lines_or_error(read, path):
@@ -48,13 +42,3 @@ def test_a_random_text_file(tmp_path, content):
     middle = len(content) // 2
     packed.write_bytes(gzip.compress(content[:middle], 1) + gzip.compress(content[middle:], 1))
     assert lines_or_error(lambda: read_lines(str(packed)), packed) == lines
-
-
-@given(BRACKETS)
-def test_a_random_treebank_file(tmp_path, text):
-    path = tmp_path / "wsj_0001.mrg"
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    trees = lines_or_error(lambda: read_trees(read_lines(str(path)), str(path)), path)
-    if trees:
-        again = list(read_trees([str(tree) for tree in trees]))
-        assert again == trees, "a tree is written as it is read"

@@ -1,6 +1,5 @@
 """Data sets of Hugging Face, from local files and offline."""
 
-import json
 import sys
 
 import pytest
@@ -24,17 +23,8 @@ RECORDS = [{"translation": {"en": source, "de": target}} for source, target in P
 COLUMNS = {"id": range(40), "en": [s for s, _ in PAIRS], "de": [t for _, t in PAIRS]}
 
 
-def write_json_lines(datasets, folder):
-    folder.mkdir()
-    (folder / "train.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in RECORDS))
-
-
 def write_parquet(datasets, folder):
     datasets.Dataset.from_dict(COLUMNS).to_parquet(folder / "train-00000-of-00001.parquet")
-
-
-def write_saved(datasets, folder):
-    datasets.Dataset.from_dict(COLUMNS).save_to_disk(folder)
 
 
 def write_saved_splits(datasets, folder):
@@ -43,9 +33,7 @@ def write_saved_splits(datasets, folder):
     datasets.DatasetDict({"train": text}).save_to_disk(folder)
 
 
-@pytest.mark.parametrize(
-    "write", [write_json_lines, write_parquet, write_saved, write_saved_splits]
-)
+@pytest.mark.parametrize("write", [write_parquet, write_saved_splits])
 def test_a_folder(datasets, tmp_path, monkeypatch, write):
     """In both directions, with pairs that are held out, beside another corpus."""
     folder = tmp_path / "text"
@@ -84,15 +72,6 @@ def test_splits_weights_and_missing_texts(datasets, tmp_path):
 def test_a_name_without_network(datasets, name):
     with pytest.raises(UserError, match=f"set {name} could not be loaded: .*: check the name and"):
         open_corpus(f"hf:{name}", "en", "de")
-
-
-def test_a_folder_without_pairs(datasets, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="could not be loaded"):
-        open_corpus(f"hf:{tmp_path}/empty", "en", "de")
-    datasets.Dataset.from_dict({"translation": ["a"]}).save_to_disk(tmp_path / "text")
-    with pytest.raises(UserError, match="has no 'en': it has translation"):
-        open_corpus(f"hf:{tmp_path}/text", "en", "de")
 
 
 def test_without_the_package(monkeypatch):

@@ -10,20 +10,17 @@ from tf_transformer.data.languages import base_language, split_sentences
 from tf_transformer.errors import UserError
 
 
-@pytest.mark.parametrize(
-    "language, text, expected",
-    [
-        ("en", "Mr. Smith came.  He left.", [("Mr. Smith came.", "  "), ("He left.", "")]),
-        ("en_GB", " Is it?\tYes! ", [("", " "), ("Is it?", "\t"), ("Yes!", " ")]),
-        ("de", "Das ist z. B. gut. Am 3. Mai?", [("Das ist z. B. gut.", " "), ("Am 3. Mai?", "")]),
-        ("ja", "私は学生です。昨日、見た？", [("私は学生です。", ""), ("昨日、見た？", "")]),
-        ("zh", "我是学生。太好了！", [("我是学生。", ""), ("太好了！", "")]),
-        ("none", "One.\u3000Two.", [("One.", "\u3000"), ("Two.", "")]),
-        ("en", "B\xa0. He came.", [("B\xa0.", " "), ("He came.", "")]),
-        ("en", " \t", [("", " \t")]),
-        ("en", "", []),
-    ],
-)
+@pytest.mark.parametrize("language, text, expected", [
+    ("en", "Mr. Smith came.  He left.", [("Mr. Smith came.", "  "), ("He left.", "")]),
+    ("en_GB", " Is it?\tYes! ", [("", " "), ("Is it?", "\t"), ("Yes!", " ")]),
+    ("de", "Das ist z. B. gut. Am 3. Mai?", [("Das ist z. B. gut.", " "), ("Am 3. Mai?", "")]),
+    ("ja", "私は学生です。昨日、見た？", [("私は学生です。", ""), ("昨日、見た？", "")]),
+    ("zh", "我是学生。太好了！", [("我是学生。", ""), ("太好了！", "")]),
+    ("none", "One.\u3000Two.", [("One.", "\u3000"), ("Two.", "")]),
+    ("en", "B\xa0. He came.", [("B\xa0.", " "), ("He came.", "")]),
+    ("en", " \t", [("", " \t")]),
+    ("en", "", []),
+])  # fmt: skip
 def test_examples(language, text, expected):
     assert split_sentences(text, language) == expected
 

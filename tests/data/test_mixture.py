@@ -174,21 +174,14 @@ def corpora(*sizes):
     return EncodedPairs(shards)
 
 
-def names(batch):
-    """The first source ids of the pairs of a batch."""
-    ids = batch[0].numpy()[:, 0]
-    return ids[ids > 0].tolist()
-
-
 def test_an_epoch_repeats_and_draws():
     """300 and 100 pairs with weights 1 and 1: of each 200; the second one exactly twice."""
     pairs = corpora(300, 100)
     batches = Batches(pairs, 500, 1, repetitions([300, 100], [1, 1], 1.0))
     drawn = []
     for epoch in range(3):
-        counts = collections.Counter(
-            name for batch in batches.epoch(epoch) for name in names(batch)
-        )
+        ids = np.concatenate([inp.numpy()[:, 0] for inp, _ in batches.epoch(epoch)])
+        counts = collections.Counter(ids[ids > 0].tolist())
         first = {name for name in counts if name < 2000}
         assert len(first) == 200 and {counts[name] for name in first} == {1}
         second = {name: count for name, count in counts.items() if name >= 2000}

@@ -8,16 +8,17 @@ import json
 import lzma
 import os
 import re
+import shutil
 import statistics
 import types
 
 import pytest
 
+from tf_transformer.config import DataConfig
 from tf_transformer.data import pocket
 from tf_transformer.data.corpus import HELD_OUT_FRACTION
-from tf_transformer.data.readers import absolute_path, open_corpus
+from tf_transformer.data.readers import absolute_path, open_corpus, open_validation_text
 from tf_transformer.data.text_files import read_lines
-from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
 
 
@@ -70,13 +71,17 @@ def test_folders_of_tfds_and_opus(tmp_path, names, splits):
 
 
 def test_the_only_test_set_is_the_default(tmp_path):
+    """No text for training is needed."""
+
     def check(data, expected, languages=("en", "de")):
         corpus = open_corpus(data, *languages)
         assert corpus.default_test(seen=False) == corpus.default_test(seen=True) == expected
 
-    for name in ("train", "val", "test_2016"):
+    for name in ("dev", "test_2016"):
         write(tmp_path / f"{name}.tsv", ["a\tA"])
     check(str(tmp_path), "test_2016")
+    validation = open_validation_text(str(tmp_path), DataConfig(source="en", target="de"))
+    assert list(validation.read("validation")) == [("a", "A")]
     write(tmp_path / "test.tsv", ["a\tA"])
     check(str(tmp_path), "test")
     check("pocket", "test")
@@ -142,13 +147,21 @@ def test_blank_pairs_are_not_held_out(tmp_path):
     assert len(list(corpus.read("validation"))) == 1
 
 
-def test_the_fingerprint_of_files_changes_with_them(tmp_path):
-    path = tmp_path / "train.tsv"
+def test_the_fingerprint_of_files_changes_with_their_content(tmp_path):
+    """Not with the folder, to which a job copies its text, nor with the time."""
+    path = tmp_path / "job1" / "train.tsv"
+    path.parent.mkdir()
     write(path, ["a\tA"])
-    before = open_corpus(str(tmp_path), "en", "de").fingerprint("train")
-    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") == before
+
+    def fingerprint(folder):
+        return open_corpus(str(tmp_path / folder), "en", "de").fingerprint("train")
+
+    before = fingerprint("job1")
+    shutil.copytree(tmp_path / "job1", tmp_path / "job2")
     os.utime(path, (1, 1))
-    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") != before
+    assert fingerprint("job1") == fingerprint("job2") == before
+    write(path, ["b\tA"])
+    assert fingerprint("job1") != before
 
 
 @pytest.mark.parametrize(
@@ -196,6 +209,7 @@ FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.
     ({**FOLDER, "train.en": "\n\n\n"}, "has no train text"),
     # Validation text is checked before the vocabulary is learned.
     ({**FOLDER, "val.en": "\n \n\u2028\n"}, "has no validation text"),
+    ({"dev.en": "a\n", "dev.de": "a\n"}, "has no split 'train': it has validation"),
     ({"a.en": "a\n", "a.de": "a\n", "b.en": "a\n", "b.de": "a\n"}, "it has a.de, a.en, b.de, b.en"),
     ({"train.parquet": ""}, "it has train.parquet: give hf:.* for Parquet"),
     ({**FOLDER, "val.en": b"a\nb\xe9\nc\n"}, "val.en:2: not UTF-8 text"),
@@ -223,46 +237,28 @@ def test_tfds(tmp_path):
             open_corpus(name, "ja", "en")
 
 
-@pytest.fixture
-def fake_builder(monkeypatch):
-    """A builder of TFDS with 100 pairs for training, as its mock has no fixed text."""
+def test_the_splits_of_tfds(monkeypatch):
+    """Of a builder with fixed text, which its mock has not, and without network."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    def as_dataset(split, shuffle_files):
-        numbers = [str(n) for n in range(100)]
-        return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
-
-    info = types.SimpleNamespace(features={"en": 0, "de": 0}, full_name="some/1", splits={})
-    splits = dict.fromkeys(("train", "dev"), types.SimpleNamespace(num_examples=100))
-    builder = types.SimpleNamespace(info=info, as_dataset=as_dataset)
-    builder.download_and_prepare = lambda: info.splits.update(splits)
+    texts = tf.data.Dataset.from_tensor_slices({"en": ["a", "b\nc"], "de": ["A", "B\u2028C"]})
+    builder = types.SimpleNamespace(
+        info=types.SimpleNamespace(features={"en": 0, "de": 0}, splits={"train": 0, "dev": 0}),
+        as_dataset=lambda split, shuffle_files: texts,
+        download_and_prepare=lambda: None,
+    )
     monkeypatch.setattr(tfds, "builder", lambda name: builder)
-    return builder
-
-
-def test_a_split_of_tfds_for_validation(fake_builder):
     corpus = open_corpus("some_translate/de-en", "en", "de")
     assert corpus.splits == ["train", "validation"]
-    assert len(list(corpus.read("train"))) == len(list(corpus.read("validation"))) == 100
+    assert list(corpus.read("validation")) == [("a", "A"), ("b c", "B\u2028C")]
 
-
-def test_tfds_without_network(fake_builder):
     def fail():
         raise OSError("no network")
 
-    fake_builder.download_and_prepare = fail
+    builder.download_and_prepare = fail
     with pytest.raises(UserError, match="could not be prepared: no network"):
         list(open_corpus("some_translate/de-en", "en", "de").read("train"))
-
-
-def test_errors_in_the_text_are_raised_while_a_vocabulary_is_learned(tmp_path):
-    """SentencePiece reads the text and must not hide its errors."""
-    write(tmp_path / "train.en", [f"line {i}" for i in range(300)])
-    (tmp_path / "train.de").write_bytes(b"A\n" * 200 + b"\xff\n" + b"B\n" * 99)
-    corpus = open_corpus(str(tmp_path), "en", "de")
-    with pytest.raises(UserError, match=r"train.de:201: not UTF-8"):
-        learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
 
 
 # Files of pairs
@@ -275,17 +271,25 @@ def read(path, *languages):
 
 def test_tsv_with_weights(tmp_path):
     path = tmp_path / "pairs.tsv"
-    path.write_text("a cat\teine Katze\t0.5\na dog\tein Hund\t2\n")
-    assert read(path) == [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 2.0)]
-    pairs = [("a cat", "eine Katze"), ("a dog", "ein Hund")]
-    assert list(open_corpus(str(path), "en", "de").read("all")) == pairs
-    path.write_text("a cat\teine Katze\na dog\tein Hund\n")
-    assert read(path) == [(*pair, None) for pair in pairs]
+    for columns, weights in (("\t0.5", "\t2"), (0.5, 2.0)), (("", ""), (None, None)):
+        path.write_text(f"a cat\teine Katze{columns[0]}\na dog\tein Hund{columns[1]}\n")
+        pairs = [("a cat", "eine Katze", weights[0]), ("a dog", "ein Hund", weights[1])]
+        assert read(path) == pairs
+        assert list(open_corpus(str(path), "en", "de").read("all")) == [pair[:2] for pair in pairs]
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.jsonl"])
+def test_only_line_ends_end_a_text(tmp_path, name):
+    """Other separators are text; a line end inside a text is a blank."""
+    text = "a\u2028b\x85c\x0bd\x0ce\x1cf\u2029g"
+    lines = {"x.tsv": f"{text}\tA", "x.csv": f'{text},"A\nB"'}
+    path = write(tmp_path / name, [lines.get(name) or json.dumps({"en": text, "de": "A\r\nB"})])
+    assert [pair[:2] for pair in read(path)] == [(text, "A" if name == "x.tsv" else "A B")]
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "json"])
 def test_blank_lines_are_pairs_without_text(tmp_path, suffix):
-    """They are dropped and counted later, as those of two text files."""
+    """They are dropped and counted later, as in two text files."""
     line = {"tsv": "a\tb", "csv": "a,b"}.get(suffix, '{"en": "a", "de": "b"}')
     write(tmp_path / f"x.{suffix}", [line, "", "  ", line, ""])
     assert [pair[:2] for pair in read(tmp_path / f"x.{suffix}")] == [
@@ -305,9 +309,10 @@ def test_csv(tmp_path, suffix):
     ]  # fmt: skip
     for index, line in enumerate(lines):
         lines[index] = f'{index},{line},"{index + 1}"'
-    path = write(tmp_path / f"train.{suffix}", ["\ufeffid, en,de,weight", *lines[1:]])
-    assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
-    assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
+    for codes in ("en,de", "eng,de_DE"):
+        path = write(tmp_path / f"train.{suffix}", [f"\ufeffid, {codes},weight", *lines[1:]])
+        assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
+        assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "json"])
@@ -328,32 +333,72 @@ def test_json_lines(tmp_path, suffix):
     assert len({open_corpus(path, *each).fingerprint("all") for each in directions}) == 2
 
 
-def test_tmx(tmp_path):
-    """Codes of a format are not text, and a unit without one of the languages does not count."""
-    text = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><body>
-      <tu><tuv xml:lang="en-US"><seg>A <bpt i="1">&lt;b></bpt><hi>big</hi> dog<ept i="1"/>
-        &amp; cat</seg></tuv><tuv lang="DE"><seg>Hund</seg></tuv></tu>
-      <tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="fr"><seg>b</seg></tuv>
-        <tuv xml:lang="fr-CA"><seg>c</seg></tuv></tu>
-    </body></tmx>"""
-    path = tmp_path / "train.tmx"
-    path.write_text(text, encoding="utf-16")
-    assert read(path) == read(tmp_path) == [("A big dog & cat", "Hund", None)]
-    assert read(path, "fr", "fr_CA") == [("b", "c", None)]
+def write_tmx(path, *units, dtd='SYSTEM "tmx14.dtd"', encoding="utf-8"):
+    """Writes units, each a dict from codes of languages to segments."""
+    variants = ("".join(f'<tuv xml:lang="{each}"><seg>{text}</seg></tuv>' for each, text in
+                        unit.items()) for unit in units)  # fmt: skip
+    body = "".join(f"<tu>{each}</tu>\n" for each in variants)
+    text = f'<!DOCTYPE tmx {dtd}>\n<tmx version="1.4"><body>{body}</body></tmx>'
+    path.write_text(text.replace('xml:lang="DE"', 'lang="DE"'), encoding=encoding)
+    return str(path)
+
+
+ENTITY = "<!DOCTYPE tmx {}>\n<tmx><body>\n<tu><tuv><seg>{}</seg></tuv></tu></body></tmx>"
+DECLARED = '[<!ENTITY co "A &amp; B"><!ENTITY file SYSTEM "/etc/hostname">]'
+LAUGHS = "".join(f'<!ENTITY {b} "{10 * f"&{a};"}">' for a, b in itertools.pairwise("abcdefghi"))
+
+
+@pytest.mark.parametrize(("segment", "text"), [
+    ('A <bpt i="1">&lt;b></bpt><hi>big</hi>\n   dog<ept i="1"/> &amp; cat', "A big dog & cat"),
+    ("Hello <!-- x -->world <?pi y?>!", "Hello world !"),
+    ("Click <g id='1'>Save</g> <mrk mtype='x'>now</mrk><x/>", "Click Save now"),
+    ("H<sub>2</sub>O <b>is <i>wet</i></b>", "H2O is wet"),
+    ("A<ph>&lt;fn><sub>note <hi>1</hi></sub></ph> b<it pos='begin'>(</it>", "A b"),
+    ("<ut>\\par</ut>5\u00a0km\u2028\u202f", "5\u00a0km\u2028\u202f"),
+    ("Firma &co;!", "Firma A & B!"),
+])  # fmt: skip
+def test_the_text_of_a_segment_of_tmx(tmp_path, segment, text):
+    """Native code is not text, nor a `sub` inside it; blanks are kept as in TSV."""
+    pairs = {"en-US": segment, "DE": "Hund"}, {"en": "a", "fr": "b"}
+    path = write_tmx(tmp_path / "train.tmx", *pairs, dtd=DECLARED, encoding="utf-16")
+    assert read(path) == read(tmp_path) == [(text, "Hund", None)]
+
+
+@pytest.mark.parametrize(("languages", "codes", "found"), [
+    (("en", "fr"), ["fr-CA", "FR", "en-US"], ["en-US", "FR"]),
+    (("fr", "fr_CA"), ["fr-CA", "fr"], ["fr", "fr-CA"]),
+    (("en_GB", "pt_BR"), ["en", "pt-PT", "pt"], ["en", "pt"]),
+    (("eng", "zh_TW"), ["en", "zh-CN", "zh-Hant"], ["en", "zh-Hant"]),
+    (("en", "pt_BR"), ["en", "pt-PT"], None),
+    (("en", "zh_TW"), ["en", "zh-CN"], None),
+    (("en", "sr_Latn"), ["en", "sr-Cyrl"], None),
+    (("en_US", "en_GB"), ["en"], None),
+])  # fmt: skip
+def test_languages_of_tmx(tmp_path, languages, codes, found):
+    path = write_tmx(tmp_path / "x.tmx", {code: code for code in codes})
+    if found:
+        assert read(path, *languages) == [(*found, None)]
+    else:
+        with pytest.raises(UserError, match=f"no unit has both .* and .*: the file has {codes[0]}"):
+            read(path, *languages)
 
 
 @pytest.mark.parametrize(("name", "lines", "warning"), [
-    ("x.tsv", ["a\tA", '<seg id="1">b</seg>\t<seg id="1">B</seg>'], "pair 2, .* has markup"),
     ("x.jsonl", ['{"en": "it &apos;s", "de": "es ist"}'], "pair 1, .* has markup"),
     ("x.tsv", ["a\tA", 'b\t"die ""B"" "'], "pair 2, .* has quotation marks of CSV"),
-    ("x.tsv", ["source\tTarget"], "pair 1, .* is a header"),
-    ("x.csv", ["src,tgt"], "pair 1, .* is a header"),
-    ("x.tsv", ["de\ten"], "pair 1, .* is a header"),
+    ("x.jsonl", ['{"en": "b", "de": "\\"die \\"\\"B\\"\\" \\""}'], ""),
+    ("x.tsv", ["source\tTarget", "a\tb"], "pair 1, .* is a header"),
+    ("x.csv", ["src,tgt", "a,b"], "pair 1, .* is a header"),
+    ("x.tsv", ["de\ten", "a\tb"], "pair 1, .* is a header"),
+    ("x.tsv", ["eng\tdeu_Latn", "a\tb"], "pair 1, .* is a header"),
+    ("x.csv", ["English,Yoruba", "a,b"], "pair 1, 'English - Yoruba', is a header, and is left"),
     ("x.tsv", ['"a", he said <3 & "b"\t"A" R&D;', "source\ttarget"], ""),
+    ("x.jsonl", ['{"en": "English", "de": "German"}'], ""),
 ])  # fmt: skip
 def test_what_is_no_text_is_a_warning(tmp_path, caplog, name, lines, warning):
+    """A header is not read; other pairs are."""
     path = write(tmp_path / name, lines * 2)
-    assert len(read(path)) == len(read(path)) == 2 * len(lines)
+    assert len(read(path)) == len(read(path)) == 2 * len(lines) - ("header" in warning)
     assert len(caplog.records) == bool(warning)  # one, however often the text is read
     assert re.search(warning, caplog.text)
 
@@ -375,9 +420,15 @@ FORM = ":1: give an object of JSON"
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
-    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score in the first column"),
+    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score or an index in the first column"),
+    ("x.tsv", "\tsource\ttarget\n0\ta\tb\n", "`cut -f 2,3` removes a score or an index"),
+    ("x.csv", ",source,target\n0,a,b\n", "or write no index (in pandas index=False)"),
+    ("x.csv", "a,b,c\n", "give a first line with the languages, as names of their columns"),
     ("x.txt", '{"en": "a", "de": "b"}\n', ":1: JSON: give a file whose name ends in .jsonl"),
-    ("x.tmx", "<tmx>", ": not TMX"),
+    ("x.tmx", "<tmx>", ":1: not TMX"),
+    ("x.tmx", ENTITY.format('SYSTEM "tmx14.dtd"', "caf&eacute;"), ":3: not TMX (Entity 'eacute' n"),
+    ("x.tmx", ENTITY.format(DECLARED, "&file;"), ":3: not TMX (Entity 'file' not defined"),
+    ("x.tmx", ENTITY.format(f'[<!ENTITY a "ha">{LAUGHS}]', "&i;"), "not TMX ("),
     ("x.tsv", "a\tb\nc\n", ":2: one column: give source, one tab, target"),
     ("x.csv", "a;b\n", ":1: one column: give source, a comma, target, or a first line with the"),
     ("x.csv", "id,en,fr\n1,a,b\n", ":1: the first line has id, en, fr: it lacks de"),
@@ -415,8 +466,9 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 ])  # fmt: skip
 def test_files_that_are_no_text(tmp_path, name, content, problem):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=problem):
-        list(read_lines(str(tmp_path / name)))
+    for path, message in ((tmp_path / name, problem), (tmp_path, "cannot read .*: Is a directory")):
+        with pytest.raises(UserError, match=message):
+            list(read_lines(str(path)))
 
 
 def test_absolute_paths(tmp_path, monkeypatch):

@@ -81,8 +81,6 @@ def test_tags_in_targets_are_text(tokenizer):
     texts = ["<2de> The dog", "The dog"]
     assert tokenizer.decode(tokenizer.encode(texts)).numpy().tolist() == [b"The dog", b"The dog"]
     target = tokenizer.for_targets()
-    ids = target.encode(texts).to_list()
-    assert not set(ids[0]) & {4, 5, 6} and ids[1] == tokenizer.encode(texts).to_list()[1]
     assert target.decode(target.encode(texts)).numpy().tolist() == [b"<2de> The dog", b"The dog"]
     assert target.fingerprint == tokenizer.fingerprint and tokenizer.tags
 
@@ -113,18 +111,15 @@ def test_mistakes(text, corpora):
         parse_tags(text, corpora)
 
 
-@pytest.mark.parametrize(
-    ("tags", "training_tags", "texts", "warnings"),
-    [
-        (["<2de>"], "<2de>", ["<2de> a", "  <2de>  a", "", " "], []),
-        (["<2de>"], "<2de>", ["<2de> a", "b", "c"], ["line 8 has no tag, .* it knows <2de>"]),
-        (["<2de>"], "<2de>", ["<2de>"], ["line 7 has no tag"]),
-        (["<BT>"], ",<BT>", ["a", "<BT> a", "a <BT> a", "<2de>a", "1 < 2"], []),
-        (["<BT>", "<2de>"], ",<BT>", ["<bt> a", "<BT2> b"], ["7: .* tag <bt>, .* <BT>, <2de>"]),
-        (["<2de>"], "<2de>", ["a", "<2fr> a", "b"], ["7 has no tag", "8: .* the tag <2fr>"]),
-        ([], "", ["a", "<b> bold", "<2de> a", ">>de<< a"], ["9: .* tag <2de>, .* knows none"]),
-    ],
-)
+@pytest.mark.parametrize(("tags", "training_tags", "texts", "warnings"), [
+    (["<2de>"], "<2de>", ["<2de> a", "  <2de>  a", "", " "], []),
+    (["<2de>"], "<2de>", ["<2de> a", "b", "c"], ["line 8 has no tag, .* it knows <2de>"]),
+    (["<2de>"], "<2de>", ["<2de>"], ["line 7 has no tag"]),
+    (["<BT>"], ",<BT>", ["a", "<BT> a", "a <BT> a", "<2de>a", "1 < 2"], []),
+    (["<BT>", "<2de>"], ",<BT>", ["<bt> a", "<BT2> b"], ["7: .* tag <bt>, .* <BT>, <2de>"]),
+    (["<2de>"], "<2de>", ["a", "<2fr> a", "b"], ["7 has no tag", "8: .* the tag <2fr>"]),
+    ([], "", ["a", "<b> bold", "<2de> a", ">>de<< a"], ["9: .* tag <2de>, .* knows none"]),
+])  # fmt: skip
 def test_warnings_of_tags(caplog, tags, training_tags, texts, warnings):
     """Of each kind, the first one; the lines are counted from 7."""
     checked = TagWarnings(tags, training_tags)

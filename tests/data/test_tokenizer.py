@@ -178,13 +178,12 @@ def test_errors_of_learning(subword_model):
         learn(damaged(), 500)
 
 
-def test_errors_of_loading(tmp_path):
-    with pytest.raises(UserError, match="no vocabulary at"):
-        Tokenizer.load(str(tmp_path / "none"))
-    for content in (b"nonsense", b""):
+@pytest.mark.parametrize("content", [None, b"nonsense", b""])
+def test_errors_of_loading(tmp_path, content):
+    if content is not None:
         (tmp_path / "bad").write_bytes(content)
-        with pytest.raises(UserError, match="no vocabulary at .*bad"):
-            Tokenizer.load(str(tmp_path / "bad"))
+    with pytest.raises(UserError, match="no vocabulary at .*bad"):
+        Tokenizer.load(str(tmp_path / "bad"))
 
 
 def test_a_tokenizer_outlives_its_resource(tokenizer):

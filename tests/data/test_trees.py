@@ -68,34 +68,28 @@ def test_a_file_of_the_treebank(tmp_path):
 X = Tree("X", "a")
 
 
-@pytest.mark.parametrize(
-    ("line", "trees"),
-    [
-        (" \n", ()),
-        ("(X a)(Y b)", (X, Tree("Y", "b"))),
-        ("( (X a))", (Tree("", (X,)),)),  # an outer node without a label
-        ("((X a))", (Tree("", (X,)),)),
-        ("(((X a)))", (Tree("", (Tree("", (X,)),)),)),
-        ("(()) (NP)", (Tree("", (Tree("", ()),)), Tree("NP", ()))),
-    ],
-)
+@pytest.mark.parametrize(("line", "trees"), [
+    (" \n", ()),
+    ("(X a)(Y b)", (X, Tree("Y", "b"))),
+    ("( (X a))", (Tree("", (X,)),)),  # an outer node without a label
+    ("((X a))", (Tree("", (X,)),)),
+    ("(((X a)))", (Tree("", (Tree("", (X,)),)),)),
+    ("(()) (NP)", (Tree("", (Tree("", ()),)), Tree("NP", ()))),
+])  # fmt: skip
 def test_a_line_is_read_as_by_evalb(line, trees):
     assert tuple(read_trees([line])) == trees
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("(A b)\n(S\n(NP (NN dog))\n(VP", r"file:2: the tree .* lacks 2 of its '\)'"),
-        ("(A b)\n(S (NP (NN dog))))\n", r"file:2: '\)' is outside"),
-        ("(A b)\ndog\n", "file:2: 'dog' is outside"),
-        ("(A b)\n(NP the dog)\n", "file:2: the word 'the' is not alone"),
-        ("(A b)\n((NP (DT the)) dog)\n", "file:2: the word 'dog' is not alone"),
-        ("(A b)\n(NP (DT the) dog)\n", "file:2: the word 'dog' is not alone"),
-        # Inside a tree, "*x*" does not begin a notice.
-        ("(A b)\n*x*\n(S\n*x* (NN b))\n", r"file:4: the word '\*x\*' is not alone"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("(A b)\n(S\n(NP (NN dog))\n(VP", r"file:2: the tree .* lacks 2 of its '\)'"),
+    ("(A b)\n(S (NP (NN dog))))\n", r"file:2: '\)' is outside"),
+    ("(A b)\ndog\n", "file:2: 'dog' is outside"),
+    ("(A b)\n(NP the dog)\n", "file:2: the word 'the' is not alone"),
+    ("(A b)\n((NP (DT the)) dog)\n", "file:2: the word 'dog' is not alone"),
+    ("(A b)\n(NP (DT the) dog)\n", "file:2: the word 'dog' is not alone"),
+    # Inside a tree, "*x*" does not begin a notice.
+    ("(A b)\n*x*\n(S\n*x* (NN b))\n", r"file:4: the word '\*x\*' is not alone"),
+])  # fmt: skip
 def test_malformed(text, message):
     with pytest.raises(UserError, match=f"^{message}"):
         list(read_trees(text.splitlines(), "file"))
@@ -114,33 +108,27 @@ CLEAN = (
 LINEARISED = "(S (NP DT NN ) (VP VBD (VP VBN (ADVP RB ) (PRN -LRB- (NP (QP $ CD ) ) -RRB- ) ) ) . )"
 
 
-@pytest.mark.parametrize(
-    ("raw", "clean"),
-    [
-        (RAW, CLEAN),
-        ("( (NN dog))", "(NN dog)"),
-        ("(ROOT (S (NN dog)))", "(S (NN dog))"),
-        ("( (S (NN dog)) (. .))", "(TOP (S (NN dog)) (. .))"),
-        ("( (S ( (NN dog) (NN cat))))", "(S (NN dog) (NN cat))"),
-        ("( (NP=2 (NP|X-3 (NN dog))))", "(NP (NP|X (NN dog)))"),
-        ("(-X- (NN-1 dog))", "(-X- (NN-1 dog))"),
-        ("(NP-SUJ##a=b|c=d## (NC##lem=chat## chat) (## #))", "(NP (NC chat) (## #))"),
-        ("(VROOT (S (NN dog)) ($. .))", "(TOP (S (NN dog)) ($. .))"),
-        ("(VROOT (S (NN dog)))", "(S (NN dog))"),
-        ("( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))", "None"),  # only traces
-    ],
-)
+@pytest.mark.parametrize(("raw", "clean"), [
+    (RAW, CLEAN),
+    ("( (NN dog))", "(NN dog)"),
+    ("(ROOT (S (NN dog)))", "(S (NN dog))"),
+    ("( (S (NN dog)) (. .))", "(TOP (S (NN dog)) (. .))"),
+    ("( (S ( (NN dog) (NN cat))))", "(S (NN dog) (NN cat))"),
+    ("( (NP=2 (NP|X-3 (NN dog))))", "(NP (NP|X (NN dog)))"),
+    ("(-X- (NN-1 dog))", "(-X- (NN-1 dog))"),
+    ("(NP-SUJ##a=b|c=d## (NC##lem=chat## chat) (## #))", "(NP (NC chat) (## #))"),
+    ("(VROOT (S (NN dog)) ($. .))", "(TOP (S (NN dog)) ($. .))"),
+    ("(VROOT (S (NN dog)))", "(S (NN dog))"),
+    ("( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))", "None"),  # only traces
+])  # fmt: skip
 def test_clean_by_hand(raw, clean):
     assert str(clean_tree(read_tree(raw))) == clean
-
-
-def test_linearise_by_hand():
-    assert linearise(read_tree(CLEAN)) == LINEARISED
 
 
 def test_restore_is_the_inverse_of_linearise():
     labels = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")
     tags = ("DT", "NN", "PRP$", "-LRB-", ".", "``", "''", ":", "#", "NNP", "S")
+    assert linearise(read_tree(CLEAN)) == LINEARISED
     for tree in random_trees(2000, labels, tags, ("a", "b", "-LRB-")):
         assert parse_output(linearise(tree), tree.words()) == tree
         assert is_well_formed(linearise(tree), tree.words())
@@ -266,6 +254,9 @@ def test_bad_folders(tmp_path):
     assert first_words(open_treebank(tmp_path / "a.mrg"), "all") == ["dog", "cat"]
     with pytest.raises(UserError, match="has no train text"):
         open_treebank(tmp_path).check()
+    (tmp_path / "a.dbr").write_text("(S (VP (VB 0=Is) (JJ 2=rich)) (NP 1=Anna))\n")
+    with pytest.raises(UserError, match=r"a\.dbr: words such as '0=Is' .* disco-dop"):
+        open_treebank(tmp_path / "a.dbr").check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
     with pytest.raises(UserError, match=r"a\.mrg:2: "):
         list(open_treebank(tmp_path).read("train"))

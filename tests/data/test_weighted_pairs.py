@@ -48,17 +48,16 @@ def test_shards_and_batches_keep_the_weights(weighted, tokenizers, tiny_config, 
     assert again.checksum == pairs.checksum
 
 
-def test_pairs_without_weights_beside_others(
-    weighted, tokenizers, tiny_config, corpus_folder, tmp_path
-):
-    """Their weights are 1. Weights that are all 1 give the shards of no weights."""
-    mixed = open_corpus(f"{weighted},{corpus_folder}", "en", "de")
-    first, second = (
-        cached_pairs(part, "train", tokenizers, tiny_config.data, str(tmp_path))
-        for part in mixed.parts("train")
-    )
+def test_pairs_without_weights(weighted, tokenizers, tiny_config, corpus_folder, tmp_path):
+    """Beside others, their weights are 1. Weights that are all 1 give the shards of no weights."""
+
+    def encoded(data):
+        parts = open_corpus(data, "en", "de").parts("train")
+        arguments = "train", tokenizers, tiny_config.data, str(tmp_path)
+        return [cached_pairs(part, *arguments) for part in parts]
+
+    first, second = encoded(f"{weighted},{corpus_folder}")
     assert first.weighted and not second.weighted
-    assert [pair[2] for pair in mixed.read_weighted("train")][-1] is None
     joined = Shard.join([*first.shards, *second.shards]).weights
     assert np.all(joined[len(first) :] == 1) and not np.all(joined[: len(first)] == 1)
     assert joined[: len(first)].tolist() == Shard.join(first.shards).weights.tolist()
@@ -67,9 +66,5 @@ def test_pairs_without_weights_beside_others(
     for name, third in (("ones", "\t1"), ("none", "")):
         lines = [line.rpartition("\t")[0] + third for line in text]
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    corpora = [open_corpus(f"{tmp_path}/{name}.tsv", "en", "de") for name in ("ones", "none")]
-    ones, none = (
-        cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-        for corpus in corpora
-    )
+    ones, none = (encoded(f"{tmp_path}/{name}.tsv")[0] for name in ("ones", "none"))
     assert ones.checksum == none.checksum

@@ -1,10 +1,11 @@
-"""The metrics are those of sacreBLEU, with several references and with a baseline."""
+"""The metrics are as by sacreBLEU, with several references and with a baseline."""
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import metrics
+from tf_transformer.evaluation.bleu import compound_split_bleu, score
 from tf_transformer.evaluation.metrics import METRICS, corpus_metrics, parse_metrics
 
 SYSTEM = ["Der Hund läuft im Garten herum.", "Sie hat ein rotes Buch gekauft.", "Es regnet."]
@@ -53,9 +54,30 @@ def test_a_large_test_set_has_no_intervals(monkeypatch):
         corpus_metrics(["bleu"], SYSTEM, [FIRST], baseline=BASELINE)
 
 
-def test_blank_lines_have_scores():
-    for result in corpus_metrics(list(METRICS), ["", ""], [["", ""]]):
-        assert result.system.score == 0
+def test_blank_references_do_not_count(caplog):
+    """A blank among several references of a segment does not count either."""
+    blanks = ["", " \t", "\u00a0"]
+    names = list(METRICS)
+    for result in corpus_metrics(names, ["", ""], [["a", "b"]]):
+        assert result.system.score == (100 if result.name == "TER" else 0)
+    expected = [str(each) for each in corpus_metrics(names, SYSTEM, [FIRST], BASELINE)]
+    assert not caplog.records
+    padded = [[*lines, *SYSTEM] for lines in (SYSTEM, BASELINE)]
+    results = corpus_metrics(names, padded[0], [FIRST + blanks], padded[1])
+    assert list(map(str, results)) == expected
+    assert "3 of 6 references are blank, and are left out: 3 of 6 translations" in caplog.text
+    corpus_score = score(padded[0], FIRST + blanks)
+    assert [corpus_score.bleu, corpus_score.chrf] == [each.system.score for each in results[:2]]
+    assert compound_split_bleu(padded[0], FIRST + blanks) == compound_split_bleu(SYSTEM, FIRST)
+
+    second = [SECOND[0], "", SECOND[2]]
+    (both,) = corpus_metrics(["bleu"], padded[0], [FIRST + blanks, second + blanks])
+    one = BLEU().corpus_score(SYSTEM, [FIRST, [SECOND[0], None, SECOND[2]]]).score
+    assert both.system.score == pytest.approx(one)
+    assert "nrefs:var" in both.signature
+    assert "7 of 12 references are blank" in caplog.text
+    with pytest.raises(UserError, match="nothing to score: .* all references are blank"):
+        corpus_metrics(["bleu"], SYSTEM, [blanks])
 
 
 def test_errors():

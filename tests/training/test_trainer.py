@@ -47,6 +47,19 @@ def test_metrics_of_a_run(model_dir):
     assert lines[3]["loss"] < lines[0]["loss"]
 
 
+def test_blank_references_of_the_validation_text(tiny_config, corpus_folder, tmp_path, caplog):
+    """They are not scored, and a warning has their number."""
+    folder = shutil.copytree(corpus_folder, tmp_path / "text")
+    lines = (folder / "val.de").read_text("utf-8").splitlines()
+    blank = "".join(f"{'' if number % 2 else line}\n" for number, line in enumerate(lines))
+    (folder / "val.de").write_text(blank, "utf-8")
+    trainer = build_trainer(tiny_config.replace(data=str(folder)), str(tmp_path / "run"))
+    (text,) = trainer.validation_texts
+    assert [target for _, target in text.pairs] == lines[:16:2]  # bleu_sentences are 8
+    assert "30 for an empty side" in caplog.text
+    trainer.directory.close()
+
+
 def test_the_longest_outputs_are_those_that_the_text_needs(tiny_config, tmp_path):
     """Of each corpus, 99.9% of the targets; at least those of the settings."""
     sources = [" ".join(letters) for letters in itertools.product("acdefghijklmnopqrst", repeat=3)]

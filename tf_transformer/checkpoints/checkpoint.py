@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import checkpoint_step
-from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
+from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError, is_damage
 from tf_transformer.files import DISK_FULL, atomic_write
 
 logger = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ def save(
 
     Args:
       path: of the new file, ends in `.npz`.
-      model: a built `Transformer`.
-      optimizer: an optimizer whose state is saved too, or None.
+      optimizer: whose state is saved too, or None.
       state: a dict for JSON, such as `{"step": 1000}`.
     Raises: UserError when the file cannot be written.
     """
@@ -132,7 +131,6 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
     """Writes the mean of the weights of several checkpoints (Sec. 6.1), summed in float64.
 
     Args:
-      paths: the checkpoints.
       path: of the new checkpoint. It has no optimizer state, and the training state of the last
         checkpoint that is averaged.
       skip_damaged: whether to leave out damaged checkpoints, with a warning.
@@ -192,7 +190,7 @@ def store(path: str, output: str, storage: str) -> None:
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     """Returns the score by which validations are compared; more is better.
 
-    Returns: ("BLEU", score), or ("loss", -loss) where no BLEU score was computed.
+    It is ("BLEU", score), or ("loss", -loss) where no BLEU score was computed.
     """
     return ("BLEU", values["BLEU"]) if "BLEU" in values else ("loss", -values["loss"])
 
@@ -265,9 +263,12 @@ def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], 
         return _decode(arrays), state
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
-    except PermissionError:
-        raise UserError(f"no permission to read {path}") from None
     except NPZ_DAMAGE as error:
+        if not is_damage(error):
+            raise UserError(
+                f"{path} cannot be read ({error}): nothing has changed; try again when the disk, "
+                "the network or the host allows it"
+            ) from None
         raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None
 
 

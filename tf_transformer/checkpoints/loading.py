@@ -30,9 +30,8 @@ def build_model(model_config: ModelConfig, precision: str = "float32") -> Transf
     """Builds the model of an architecture, with new weights.
 
     Args:
-      model_config: a `ModelConfig`.
       precision: name of a Keras dtype policy. Under "bfloat16", which is for inference, the weights
-        are bfloat16, except those of layer norm and positions; under the others they are float32.
+        are bfloat16, except in layer norm and positions; under the others they are float32.
     Raises: UserError for an unknown architecture.
     """
     name = model_config.architecture

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 BUILT_IN_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built_in")
 DEFAULT_MODEL = "tatoeba-en-de"  # the model of `translate` without --model_dir
-SERVED_MODELS = (DEFAULT_MODEL, "tatoeba-de-en")  # those of `serve`
+SERVED_MODELS = (DEFAULT_MODEL, "tatoeba-de-en")  # of `serve`
 
 # The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
 CONFIG = "config.json"  # the settings
@@ -40,11 +40,10 @@ METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.js
 
 
 def default_model_dir(preset: str, data: DataConfig) -> str:
-    """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET.
+    """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET, as the Makefile does.
 
     DATA is the last part of a local path, or for two files, the last parts of both, joined by "-".
-    For a TFDS data set it is the complete name, with "-" for "/". The Makefile has the same
-    formula.
+    For a TFDS data set it is the complete name, with "-" for "/".
     """
     name = data.data
     if name.startswith(("/", ".")) or "," in name or os.path.exists(name):
@@ -64,9 +63,13 @@ def checkpoint_step(path: str) -> int:
 
 
 def step_checkpoints(model_dir: str) -> list[str]:
-    """Returns the paths of the checkpoints of a run, oldest first."""
-    folder = os.path.join(model_dir, CHECKPOINTS)
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    """Returns the paths of the checkpoints of a run, oldest first.
+
+    Raises: OSError where the folder cannot be read, which is not taken for a new run.
+    """
+    folder, names = os.path.join(model_dir, CHECKPOINTS), []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        names = os.listdir(folder)
     return sorted(
         os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d+\.npz", name)
     )
@@ -208,10 +211,9 @@ def read_card(model_dir: str) -> dict[str, Any]:
 
 
 def writable_folder(model_dir: str) -> str:
-    """Returns the folder for files that are written beside a model, such as its evaluation.
+    """Returns the folder for what is written beside a model, such as its evaluation: its own one.
 
-    That is the model folder; for a built-in model, or a folder that cannot be written to,
-    `models/NAME` in the working directory.
+    For a built-in model, or a folder that cannot be written to, it is `models/NAME`.
     """
     read_only = os.path.isdir(model_dir) and not os.access(model_dir, os.W_OK)
     if is_built_in(model_dir) or read_only:
@@ -228,12 +230,9 @@ def initial_config(init_from: str) -> Config:
 
 
 def initial_settings(model_dir: str) -> dict[str, Any]:
-    """Returns the settings that a run takes over from the model with which it starts.
+    """Returns the settings that a run takes over from the model with which it starts, by name.
 
     These are the model's sizes, with its dropout rate, its vocabularies, and its search.
-
-    Returns: the values by the names of fields, for `Config.replace`.
-    Raises: UserError when there is no model.
     """
     config = initial_config(model_dir)
     of_data = (

@@ -42,7 +42,6 @@ class Bucket:
 
 
 def _bucket(above: int, length: int, pairs: int, batch_tokens: int) -> Bucket:
-    """Computes the number and the size of the batches of a `Bucket`."""
     max_rows = max(1, batch_tokens // length)
     if max_rows >= ROWS_MULTIPLE:
         max_rows -= max_rows % ROWS_MULTIPLE
@@ -118,7 +117,6 @@ class Batches:
     """The batches of a corpus, in a different order in each epoch.
 
     Args:
-      pairs: an `EncodedPairs`.
       batch_tokens: maximum number of source tokens, and of target tokens, in one batch, padding
         included.
       seed: of the order.
@@ -132,8 +130,6 @@ class Batches:
       per_epoch: batches in an epoch.
       order: a function of an epoch, counted from 0, and the seed. It returns the (pair indices,
         `Bucket`) of each batch. Every pair is in exactly one batch, unless there are `repetitions`.
-      checksum: of the pairs.
-      weighted: whether pairs have weights in the loss.
       non_padding_fraction: the fraction of the tokens of an epoch that are not padding.
     """
 
@@ -187,7 +183,6 @@ class Batches:
         return [batches[i] for i in random.permutation(len(batches))]
 
     def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
-        """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
         indices, bucket = self.order(int(epoch))[index]
         return self._pairs.batch(indices, bucket.rows, bucket.length)
 
@@ -218,7 +213,7 @@ class Batches:
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
     def position(self, step: int) -> tuple[int, int]:
-        """Returns the epoch of an update, counted from 0, and the index of its batch there."""
+        """The epoch of an update, counted from 0, and the index of its batch there."""
         return divmod(step, self.per_epoch)
 
 
@@ -226,7 +221,6 @@ def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.nda
     """Draws pairs: all of them as often as `number` allows, and the rest at random.
 
     Args:
-      random: the random numbers.
       pairs: the indices of the pairs.
       number: how many to draw.
     """

@@ -1,8 +1,8 @@
 """Sentence pairs as ids, in shards: arrays in memory, or a cache of memory-mapped files (Sec. 5.1).
 
-A folder of shards has the files `00000.ids.npy` and `00000.splits.npy` and so on, whose arrays are
-those of a `Shard` (`00000.weights.npy` only where pairs have weights), and `manifest.json`. The
-manifest says how many pairs of the text each shard has dropped, and has its checksum.
+A folder of shards has the arrays of each `Shard`, `00000.ids.npy`, `00000.splits.npy` (and
+`00000.weights.npy` where pairs have weights) and so on, and `manifest.json`. The manifest says how
+many pairs of the text each shard has dropped, and has its checksum.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ import numpy as np
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.progress import Progress
-from tf_transformer.errors import NPZ_DAMAGE, UserError
+from tf_transformer.errors import NPZ_DAMAGE, UserError, is_damage
 from tf_transformer.files import atomic_folder, atomic_write
 from tf_transformer.special_tokens import PAD, START
 
@@ -77,13 +77,12 @@ class Shard:
         return arrays if self.weights is None else {**arrays, "weights": self.weights}
 
     def side(self, side: int, pairs: np.ndarray, length: int) -> np.ndarray:
-        """Reads one side of some pairs.
+        """Reads one side of some pairs, with padding up to `length`, which no sequence exceeds.
 
         Args:
           side: 0 for the sources, 1 for the targets.
           pairs: their indices, int `[rows]`.
-          length: of the result; at least that of the longest of these sequences.
-        Returns: ids with padding, `[rows, length]`.
+        Returns: ids, `[rows, length]`.
         """
         first = 2 * pairs + side
         start = np.take(self.splits, first).astype(np.int64)[:, None]  # (rows, 1)
@@ -114,22 +113,17 @@ class Shard:
 
 
 def _count_dropped(shards: Sequence[Shard]) -> dict[str, int]:
-    """The number of dropped pairs of some shards for each reason."""
     reasons = dict.fromkeys(reason for shard in shards for reason in shard.dropped)
     return {reason: sum(shard.dropped.get(reason, 0) for shard in shards) for reason in reasons}
 
 
 class EncodedPairs:
-    """Source and target sequences, each ending with the end token, and counts of dropped pairs.
-
-    Args:
-      shards: a list of `Shard`.
+    """Source and target sequences, each ending with the end token.
 
     Attributes:
-      shards: the same.
+      shards: a list of `Shard`.
       dropped: reason -> number of pairs.
       weighted: whether pairs have weights.
-      checksum: of the shards.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -169,7 +163,7 @@ class EncodedPairs:
         Args:
           indices: of the pairs, int `[pairs]`.
           rows: of the batch, at least `pairs`; the rest is padding.
-          length: at least that of the longest of these sequences.
+          length: at least the length of the longest sequence.
         Returns: int32 `inp [rows, length]` and `tar [rows, length + 1]`, which begins with the
           start token; where pairs are `weighted`, also float32 `[rows]`, which is 0 for padding.
         """
@@ -189,10 +183,7 @@ class EncodedPairs:
 
 
 def describe_dropped(pairs: EncodedPairs) -> str:
-    """Describes how many pairs of an `EncodedPairs` were dropped and why.
-
-    Returns: a string such as "3 for an empty side".
-    """
+    """Describes how many pairs were dropped and why, such as "3 for an empty side"."""
     counts = [f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count]
     return ", ".join(counts) or "none"
 
@@ -203,6 +194,7 @@ def open_shards(folder: str) -> EncodedPairs | None:
     All files are read once, to check them; the ids are not kept in memory.
 
     Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
+    Raises: UserError when a file cannot be read.
     """
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
@@ -210,20 +202,30 @@ def open_shards(folder: str) -> EncodedPairs | None:
         records = enumerate(manifest["shards"])
         shards = [_open_shard(folder, number, record) for number, record in records]
         return EncodedPairs(shards) if manifest["complete"] else None
-    except NPZ_DAMAGE:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None  # also the folder of another worker
+    except NPZ_DAMAGE as error:
+        if not is_damage(error):
+            raise UserError(f"{folder} cannot be read ({error}): try again") from None
         return None
 
 
 def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
-    """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
+    """Opens the shard of a record of the manifest, or raises one of `NPZ_DAMAGE`."""
     names = ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits")
     paths = {name: _path(folder, number, name) for name in names}
-    # `asarray`, because indexing a `memmap` is slower.
-    arrays = {name: np.asarray(np.load(path, mmap_mode="r")) for name, path in paths.items()}
+    arrays = {name: _open_array(path) for name, path in paths.items()}
     shard = Shard(**arrays, dropped=record["dropped"])
     if shard.checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
         raise ValueError(f"shard {number} of {folder} is damaged")
     return shard
+
+
+def _open_array(path: str) -> np.ndarray:
+    try:
+        return np.asarray(np.load(path, mmap_mode="r"))  # indexing a `memmap` is slower
+    except OSError:  # some file systems have no memory-mapped files
+        return np.load(path)
 
 
 def _path(folder: str, number: int, name: str) -> str:
@@ -236,10 +238,11 @@ def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> Encode
     One process at a time may do this.
 
     Args:
-      folder: its path. It appears when all shards are written.
+      folder: appears when all shards are written.
       encode: returns the shards, in their order.
     """
-    while (pairs := open_shards(folder)) is None:
+    pairs = open_shards(folder)
+    if pairs is None:
         shutil.rmtree(folder, ignore_errors=True)
         with atomic_folder(os.path.dirname(folder)) as unfinished:
             records = []
@@ -255,6 +258,11 @@ def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> Encode
             with atomic_write(os.path.join(unfinished, MANIFEST)) as file:
                 json.dump({"complete": True, "shards": records}, file, indent=1)
             os.rename(unfinished, folder)
+        if (pairs := open_shards(folder)) is None:
+            raise UserError(
+                f"{folder} is damaged just after it was written: check the disk and the memory, or "
+                "give another --model_dir"
+            )
     return pairs
 
 
@@ -269,7 +277,6 @@ def encode_shards(
 
     Args:
       pairs: (source, target, weight). The weight None is 1.
-      tokenizers: of the source and of the target.
       max_length: maximum length of a side that is kept, in sub-words, end token included.
       max_length_ratio: maximum ratio of the two lengths that is kept.
       show: is called with the number of pairs that are read so far.
@@ -307,11 +314,9 @@ def encode_shards(
 def _usable(
     lengths: np.ndarray, max_length: int, max_length_ratio: float
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Finds the pairs to keep.
+    """Finds the pairs to keep, by their lengths, uint32 `[pairs, 2]`; see `encode_shards`.
 
-    Args: as for `encode_shards`, with the lengths of the pairs, uint32 `[pairs, 2]`.
-    Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under the
-      first reason that applies.
+    Returns: bool `[pairs]`; the number of the other pairs for each first reason that applies.
     """
     longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
     reasons = {
@@ -359,12 +364,8 @@ def cached_pairs(
     """Opens the shards of a split in the cache, after encoding it where they are not there.
 
     Args:
-      corpus: a `Corpus` of `open_corpus`.
-      split: the name of one of its splits.
       tokenizers: of the source and of the target.
-      data: a `DataConfig`.
       cache: the folder of the cache, created where it does not exist.
-    Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when less than a tenth of the pairs is left.
     """
 
@@ -389,12 +390,9 @@ def shard_folder(
     data: DataConfig,
     cache: str,
 ) -> str:
-    """Returns the path of the shards of a split.
+    """Returns the path of the shards of a split; arguments as for `cached_pairs`.
 
-    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_shards` and
-    the size of a shard.
-
-    Args: as for `cached_pairs`.
+    It depends on all that the shards depend on.
     """
     name = digest(
         corpus.fingerprint(split),

@@ -7,7 +7,7 @@ from tf_transformer.data.text_files import parse_weight
 
 
 class MixedCorpus(Corpus):
-    """The training text of several corpora. The other splits are those of the first one.
+    """The training text of several corpora. The other splits are of the first one only.
 
     A sentence that is held out of one corpus, as a source, is not trained on in another.
 
@@ -23,7 +23,7 @@ class MixedCorpus(Corpus):
 
     @property
     def splits(self) -> list[str]:
-        """The names of all splits."""
+        """All splits except "all", which only one corpus can have."""
         return [split for split in self._parts[0].splits if split != "all"]
 
     def parts(self, split: str) -> list[Corpus]:
@@ -31,12 +31,12 @@ class MixedCorpus(Corpus):
         return self._parts if split == "train" else self._parts[:1]
 
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Yields the pairs of a split; for "train" those of all corpora, one after the other."""
+        """Yields the pairs of a split; for "train" of all corpora, one after the other."""
         for part in self.parts(split):
             yield from part.read_weighted(split)
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
-        """Returns a tuple that changes when the text of a split may have changed."""
+        """Returns the fingerprints of the corpora of a split."""
         return tuple(part.fingerprint(split) for part in self.parts(split))
 
 
@@ -55,7 +55,6 @@ def repetitions(sizes: Sequence[int], weights: Sequence[float], temperature: flo
     Args:
       sizes: the number of pairs of each corpus.
       weights: of the corpora; none for the temperature.
-      temperature: T, at least 1.
     """
     parts = weights or [size ** (1 / temperature) for size in sizes]
     return [sum(sizes) * part / sum(parts) / size for part, size in zip(parts, sizes)]

@@ -33,8 +33,8 @@ def normalizer_spec(rule: str) -> messages.NormalizerSpec:
 
     Args:
       rule: one of `NORMALIZATIONS`, or a TSV file in the form of SentencePiece: on each line the
-        code points of a string, hexadecimal, separated by blanks, then a tab, and those of the
-        string that replaces it.
+        code points of a string, hexadecimal, separated by blanks, then a tab, and the code points
+        that replace it.
     Raises: UserError when the file cannot be read.
     """
     sentencepiece.set_min_log_level(2)  # it describes the files that it reads
@@ -56,12 +56,7 @@ def normalizer_spec(rule: str) -> messages.NormalizerSpec:
 
 
 def normalize_by(spec: messages.NormalizerSpec, single_blanks: bool = True) -> Callable[[str], str]:
-    """Returns the function from a text to its normal form.
-
-    Args:
-      spec: of a rule.
-      single_blanks: whether to remove other blanks too.
-    """
+    """Returns the function from a text to its normal form; `single_blanks`: also of its blanks."""
     return sentencepiece.SentencePieceNormalizer(
         normalizer_spec=spec,
         add_dummy_prefix=False,
@@ -75,9 +70,7 @@ def warn_of_changes(
 ) -> None:
     """Warns of targets that a model will not write as they are, and of sources that it reads so.
 
-    Args:
-      specs: of the sources and of the targets.
-      pairs: (source, target) texts; a sample is enough.
+    The `specs` are of the sources and of the targets. A sample of the pairs is enough.
     """
     texts = tuple(zip(*pairs)) or ((), ())
     for side, spec, least, sentences in zip(("source", "target"), specs, MENTIONED, texts):

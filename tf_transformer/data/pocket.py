@@ -36,12 +36,11 @@ SPLIT_SIZES = {
 
 
 def read_pairs(name: str = "pocket") -> Iterator[tuple[str, str]]:
-    """Reads all pairs of a built-in corpus: those of "validation", of "test", and of "train".
+    """Reads the "validation", "test" and "train" pairs of a built-in corpus, in this order.
 
     Args:
       name: "pocket", for pairs of English and German sentences, or "pocket-trees", for pairs of
         the words of a sentence and its linearised tree.
-    Yields: pairs of strings.
     Raises: UserError when the file is not the one that the package was published with.
     """
     path = FOLDER / f"{name}.tsv.xz"

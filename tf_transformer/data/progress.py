@@ -18,12 +18,7 @@ def shows_bars() -> bool:
 
 
 class Progress:
-    """A context in which `show` shows how much of a task is done.
-
-    Args:
-      task: what is done, such as "tokenizing train".
-      unit: what is counted, such as "pairs".
-    """
+    """A context in which `show` shows how many "pairs" of "tokenizing train" are done."""
 
     def __init__(self, task: str, unit: str) -> None:
         self._task = task

@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import textwrap
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from html.entities import name2codepoint
 from typing import Any
 
@@ -21,12 +21,13 @@ from lxml import etree
 
 from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
-from tf_transformer.data.languages import base_language
+from tf_transformer.data.languages import LANGUAGE_NAMES, base_language, choose_code
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
 from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.text_files import (
     LARGEST_WINDOW,
+    one_line,
     open_bytes,
     parse_columns,
     parse_weight,
@@ -50,11 +51,19 @@ SAVED = ("state.json", "dataset_dict.json")  # one of them is in a folder of `sa
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 CHECKED_PAIRS = 100_000  # of each text, from its start, that are searched for what is no text
+# (path, languages) -> its pairs. Languages matter where a file names them.
+Reader = Callable[[str, tuple[str, str]], Iterator[WeightedPair]]
+
 HEADERS = ({"source", "target"}, {"src", "tgt"}, {"src", "trg"})
 TAG = re.compile(r"</?[a-z][a-z0-9]*(\s+[a-z][\w:.-]*\s*=[^<>]*|\s*)/?>|<!--", re.I)
 ENTITY = re.compile(r"&(?:([a-z]+[0-9]*)|#[0-9]+|#x[0-9a-f]+);", re.I)
 ENTITIES = {name.lower() for name in (*name2codepoint, "apos")}  # of HTML 4 and XML
 QUOTED = re.compile(r'"[^"]*(""[^"]*)+"')  # a cell of CSV with quotation marks in it
+# The text of a segment of TMX: not native code (bpt, ept, it, ph, ut), nor a `sub` inside it.
+SEGMENT_TEXT = etree.XPath(
+    ".//text()[not(ancestor::*[contains('|bpt|ept|it|ph|ut|', concat('|', local-name(), '|'))])]"
+)
+XML_BLANKS = re.compile("[ \t\r\n]+")
 
 
 def open_corpus(
@@ -124,7 +133,6 @@ def open_validation_text(data: str, settings: DataConfig) -> Corpus:
     Args:
       data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are whole, or another corpus of
         `open_corpus` with a validation text.
-      settings: of the run's text.
     Raises: UserError as `open_corpus`, and where there is no text.
     """
     languages, tag = (settings.source, settings.target), settings.tag.split(",")[0]
@@ -140,7 +148,6 @@ def open_validation_text(data: str, settings: DataConfig) -> Corpus:
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:
-    """Opens one corpus; as for `open_corpus`."""
     if source == target:
         raise UserError(f"source and target are both {source!r}: give two languages")
     if data in ("pocket", POCKET_TREES):
@@ -163,19 +170,16 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
 
 
 def _file_corpus(name: str, files: dict[str, list[str]], languages: tuple[str, str]) -> FileCorpus:
-    """Makes the corpus of the files of each split."""
     read_files = functools.partial(read_pair_files, languages=languages)
     readers = {_reader(path) for path in itertools.chain(*files.values())}
     return FileCorpus(name, files, read_files, languages if readers - {read_tsv} else ())
 
 
 def corpus_names(data: str) -> list[str]:
-    """Splits the argument `data` of `open_corpus` into the names of the corpora.
-
-    Raises: UserError for an empty name.
-    """
+    """Splits the argument `data` of `open_corpus`. Raises: UserError for an empty name."""
     names = data.split(",")
-    if os.path.exists(data) or (len(names) == 2 and all(map(_is_one_side, names))):
+    sides = [each for each in names if os.path.isfile(each) and _ending(each) not in PAIR_FORMATS]
+    if os.path.exists(data) or (len(names) == 2 and sides == names):
         return [data]  # a name with a comma, or SOURCE_FILE,TARGET_FILE
     if len(names) > 1 and "" in names:
         raise UserError(f"data {data!r}: a name before or after a comma is missing")
@@ -183,23 +187,12 @@ def corpus_names(data: str) -> list[str]:
 
 
 def split_paths(data: str) -> list[str]:
-    """Splits SOURCE_FILE,TARGET_FILE into paths; that of one file can have a comma."""
+    """Splits SOURCE_FILE,TARGET_FILE into paths. The path of one file can have a comma."""
     return [data] if os.path.exists(data) else data.split(",")
 
 
-def _is_one_side(name: str) -> bool:
-    """Whether a name is that of a file with one side of each pair, beside one of the other side."""
-    return os.path.isfile(name) and _ending(name) not in PAIR_FORMATS
-
-
 def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]:
-    """Splits NAME@SOURCE-TARGET.
-
-    Args:
-      name: of one corpus, with or without languages.
-      source, target: the languages of a name without them.
-    Returns: NAME, the source and the target.
-    """
+    """Splits NAME@SOURCE-TARGET into three; a name without languages has the given ones."""
     match = LANGUAGES.fullmatch(name)
     if not match or os.path.exists(name):
         return name, source, target
@@ -207,15 +200,12 @@ def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]
 
 
 def corpora_of(data: str, source: str, target: str) -> list[tuple[str, str, str]]:
-    """Returns name, source and target of each corpus; arguments as for `open_corpus`."""
+    """Returns name, source and target of each corpus of `open_corpus`."""
     return [split_languages(name, source, target) for name in corpus_names(data)]
 
 
 def absolute_path(data: str) -> str:
-    """Returns the argument `data` of `open_corpus` with absolute paths.
-
-    Names of built-in corpora, of TFDS and of Hugging Face stay as they are.
-    """
+    """Returns the argument `data` of `open_corpus` with absolute paths; names stay as they are."""
     names = corpus_names(data)
     if len(names) > 1:
         return ",".join(map(absolute_path, names))
@@ -264,7 +254,7 @@ def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]
                 f"folder {folder} has {' and '.join(name for _, name in names)} for {split}: keep "
                 "one file of each language, or one file of both"
             )
-    if "train" not in files:
+    if not files:
         formats = " or ".join(f"train.{ending}" for ending in PAIR_FORMATS)
         content = ", ".join(sorted(os.listdir(folder))) or "nothing"
         advice = f": give {HUGGING_FACE}{folder} for Parquet" if ".parquet" in content else ""
@@ -292,7 +282,7 @@ def _ending(name: str) -> str:
 
 
 def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterator[WeightedPair]:
-    """Reads the pairs of `read_pair_windows`.
+    """Reads the pairs of `read_pair_windows`, without the first line where that is a header.
 
     The first pair of a file that has markup, or another thing that is no text, is a warning.
 
@@ -300,13 +290,16 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
     """
     pairs = itertools.chain.from_iterable(read_pair_windows(paths, languages))
     name, number = " and ".join(paths), 0
+    readers = set(map(_reader, paths))
     found: set[str] = set()
     for number, pair in enumerate(itertools.islice(pairs, CHECKED_PAIRS), start=1):
-        advice = _no_text(pair, number, languages)
+        is_header = number == 1 and readers <= {read_tsv, read_csv} and _is_header(pair, languages)
+        advice = "is a header, and is left out" if is_header else _no_text(pair, readers)
         if advice and advice not in found:
             found.add(advice)
             _warn_once(f"{name}: pair {number}, {' - '.join(pair[:2])[:80]!r}, {advice}")
-        yield pair
+        if not is_header:
+            yield pair
     if not number:
         raise UserError(f"{name}: there is no text")
     yield from pairs
@@ -317,21 +310,24 @@ def _warn_once(message: str) -> None:
     logger.warning(message)
 
 
-def _no_text(pair: WeightedPair, number: int, languages: tuple[str, str]) -> str:
-    """Says what in a pair a model should not learn, and what to do; "" for nothing.
+def _is_header(pair: WeightedPair, languages: tuple[str, str]) -> bool:
+    """Whether the sides of a pair are names of languages, or codes of the ones that are read."""
+    sides = {side.strip().lower() for side in pair[:2]}
+    codes = set(map(base_language, languages))
+    return (
+        sides <= set(LANGUAGE_NAMES) or sides in HEADERS or set(map(base_language, sides)) == codes
+    )
 
-    Args:
-      number: of the pair, from 1.
-    """
+
+def _no_text(pair: WeightedPair, readers: Collection[Reader]) -> str:
+    """Says what in a pair a model should not learn, and what to do; "" for nothing."""
     sides = pair[:2]
-    if number == 1 and {side.strip().lower() for side in sides} in (*HEADERS, set(languages)):
-        return "is a header: remove it, such as with `tail -n +2`"
     if any(map(_has_markup, sides)):
         return (
             "has markup: take the text of SGML and XML only, undo Moses' entities with its "
             "deescape-special-chars.perl, or drop such pairs (docs/guides/data.md)"
         )
-    if any(map(QUOTED.fullmatch, sides)):
+    if read_tsv in readers and any(map(QUOTED.fullmatch, sides)):
         return "has quotation marks of CSV: write the file with commas, and as .csv"
     return ""
 
@@ -376,24 +372,27 @@ def read_pair_windows(
 def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
     """Reads the pairs of a CSV file.
 
-    A first line that names the languages, and "weight" where there are weights, says which columns
-    they are, of any number. Without it, the columns are those of a TSV file.
+    A first line with codes of the languages, and "weight" where there are weights, says which
+    columns they are, of any number. Without it, the columns are as in a TSV file.
     """
     rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
     header: list[str] = []
     try:
         for row in rows:
-            place, row = f"{path}:{rows.line_num}", [" ".join(cell.splitlines()) for cell in row]
+            place, row = f"{path}:{rows.line_num}", list(map(one_line, row))
             names = [cell.strip() for cell in row]
-            if rows.line_num == 1 and not set(languages).isdisjoint(names):
-                header = names
-                if missing := set(languages) - set(names):
-                    raise UserError(
-                        f"{place}: the first line has {', '.join(names)}: it lacks {missing.pop()}"
-                    )
-            elif not header or not any(names):
-                form = "give source, a comma, target, or a first line with the languages"
-                yield parse_columns(row, place, form)
+            if rows.line_num == 1:
+                columns = {choose_code(each, tuple(names)): each for each in languages}
+                if any(columns):
+                    header = [columns.get(name, name) for name in names]
+                    if missing := set(languages) - set(header):
+                        raise UserError(
+                            f"{place}: the first line has {', '.join(names)}: it lacks "
+                            f"{missing.pop()}"
+                        )
+                    continue
+            if not header or not any(names):
+                yield parse_columns(row, place, is_csv=True)
             elif len(row) != len(header):
                 raise UserError(
                     f"{place}: {len(row)} columns, and the first line has {len(header)}: correct "
@@ -406,41 +405,39 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
 
 
 def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
-    """Reads the units of a TMX file that have both languages; "en" is also "en-US".
-
-    The codes of a format inside a segment (bpt, ept, it, ph, ut) are not text.
-    """
-    wanted = [_language_keys(each) for each in languages]
+    """Reads the units of a TMX file that have both languages, by `choose_code`."""
+    found: set[str] = set()
+    units = 0
     with open_bytes(path) as file:
         try:
-            for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False):
+            # Entities of other files are errors, and so are entities that expand without end.
+            for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities="internal"):
                 texts: dict[str, Any] = {}
                 for variant in unit.iterfind("{*}tuv"):
                     code = variant.get(XML_LANGUAGE) or variant.get("lang", "")
-                    for key in _language_keys(code):
-                        texts.setdefault(key, variant.find("{*}seg"))
-                sides = [texts.get(exact, texts.get(base)) for exact, base in wanted]
-                if all(side is not None for side in sides):
-                    source, target = (" ".join(_text_of_segment(side).split()) for side in sides)
+                    texts.setdefault(code, variant.find("{*}seg"))
+                codes = [choose_code(each, tuple(texts)) for each in languages]
+                sides: list[Any] = [None if code is None else texts[code] for code in codes]
+                if codes[0] != codes[1] and all(side is not None for side in sides):
+                    texts_of = (SEGMENT_TEXT(x) if len(x) else [x.text or ""] for x in sides)
+                    lines = ("".join(each).strip(" \t\r\n") for each in texts_of)
+                    source, target = (XML_BLANKS.sub(" ", line) for line in lines)
                     yield source, target, None
+                    units += 1
+                found.update(texts)
                 unit.clear()
                 while unit.getprevious() is not None:  # so that a large file fits into the memory
                     del unit.getparent()[0]
         except etree.XMLSyntaxError as error:
-            raise UserError(f"{path}: not TMX ({error})") from None
-
-
-def _language_keys(code: str) -> tuple[str, str]:
-    """Returns a language code with its region, in one spelling, and its base language."""
-    return code.replace("-", "_").lower(), base_language(code)
-
-
-def _text_of_segment(element: Any) -> str:
-    text = element.text or ""
-    for each in element.iterchildren("*"):
-        text += _text_of_segment(each) if etree.QName(each).localname == "hi" else ""
-        text += each.tail or ""
-    return text
+            raise UserError(
+                f"{path}:{error.lineno}: not TMX ({error.msg}): correct the line; a character "
+                "needs no entity, or one that the file declares"
+            ) from None
+    if not units:
+        raise UserError(
+            f"{path}: no unit has both {' and '.join(languages)}: the file has "
+            f"{', '.join(sorted(found)) or 'nothing'}"
+        )
 
 
 def read_json(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
@@ -477,7 +474,6 @@ def _pair_of(
     Args:
       record: should be a dict. The text None is a blank one.
       place: of the record, for messages.
-      languages: of source and target.
       weight: of a record without one.
     Raises: UserError for another record.
     """
@@ -485,7 +481,7 @@ def _pair_of(
         texts = record.get("translation", record)
         sides = ["" if texts[each] is None else texts[each] for each in languages]
         # `encode` refuses half of a surrogate pair.
-        source, target = (" ".join(side.encode().decode().splitlines()) for side in sides)
+        source, target = (one_line(side.encode().decode()) for side in sides)
         weight = record.get("weight", weight)
     except (ValueError, LookupError, TypeError, AttributeError):
         raise _no_pair(place, languages) from None
@@ -500,8 +496,6 @@ def _no_pair(place: str, languages: tuple[str, str]) -> UserError:
     )
 
 
-# (path, languages) -> its pairs. Languages matter where a file names them.
-Reader = Callable[[str, tuple[str, str]], Iterator[WeightedPair]]
 PAIR_FORMATS: dict[str, Reader] = {  # by the ending
     "tsv": read_tsv,
     "csv": read_csv,
@@ -512,7 +506,7 @@ PAIR_FORMATS: dict[str, Reader] = {  # by the ending
 
 
 def _reader(path: str) -> Reader:
-    """Returns the reader of a file of pairs; that of TSV where its name has another ending."""
+    """Returns the reader of a file of pairs; of TSV where its name has another ending."""
     return PAIR_FORMATS.get(_ending(path), read_tsv)
 
 
@@ -572,17 +566,13 @@ class TfdsCorpus(Corpus):
         """Yields the pairs of a split of the data set."""
         examples = self._builder.as_dataset(split=text, shuffle_files=False)
         for example in examples.as_numpy_iterator():
-            source, target = (_one_line(example[language]) for language in self._languages)
+            texts = (example[language].decode("utf-8", "replace") for language in self._languages)
+            source, target = map(one_line, texts)
             yield source, target, None
 
     def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the version of the data set."""
         return (self._builder.info.full_name, *self._languages, bool(self.held_out), split)
-
-
-def _one_line(sentence: bytes) -> str:
-    """Decodes a sentence of TFDS and replaces line breaks in it by blanks."""
-    return " ".join(sentence.decode("utf-8", "replace").splitlines())
 
 
 def _is_saved(folder: str) -> bool:
@@ -598,7 +588,7 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
     Args:
       name: NAME or NAME/CONFIG, or the path of a folder: with files that the library reads, such as
         Parquet, or one of `save_to_disk`.
-      source, target: languages, which its columns, or its records "translation", have as keys.
+      source, target: keys of its columns, or of its records "translation".
     Raises: UserError when the library is not installed, when there is no such data set or it cannot
       be downloaded, and when it lacks one of the languages.
     """

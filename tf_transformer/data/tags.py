@@ -28,10 +28,7 @@ LANGUAGE_TAG = re.compile(r"<2[\w-]+>|>>[\w-]+<<")
 def parse_tags(text: str, corpora: int) -> list[str]:
     """Parses the setting `tag`, such as "<2de>,<2fr>".
 
-    Args:
-      text: the tags of the corpora, separated by commas; "" where a corpus has none.
-      corpora: how many there are.
-    Returns: the tag of each corpus.
+    Returns: the tag of each of the `corpora`; "" where one has none.
     Raises: UserError for another number of tags, or what is not a tag.
     """
     tags = text.split(",") if text else [""] * corpora
@@ -55,9 +52,8 @@ def check_tag(
     """Checks a tag that a flag gives.
 
     Args:
-      tag: the tag.
       encode: returns the source sub-words of texts. A tag is one of them.
-      flag: the name of the flag, for the message.
+      flag: its name, for the message.
     Raises: UserError when the model has no such tag.
     """
     tagged, sentence = encode([f"{tag} a", "a"])
@@ -71,7 +67,6 @@ class TagWarnings:
     """Warns of sources whose tag a model does not know, and of those that lack one, each once.
 
     Args:
-      tags: of the model.
       training_tags: the setting `tag` with which it was trained.
     """
 
@@ -83,7 +78,7 @@ class TagWarnings:
         self._warned: set[str] = set()
 
     def check(self, texts: Iterable[str], numbers: Iterable[int]) -> None:
-        """Checks sources; `numbers` are those of their lines, for messages."""
+        """Checks sources; `numbers` of their lines are for messages."""
         for text, number in zip(texts, numbers):
             head, _, sentence = text.strip(" ").partition(" ")
             if sentence and head in self._tags:
@@ -115,7 +110,6 @@ def split_tag(text: str, tags: Container[str] | None) -> tuple[str, str]:
     """Splits a text into its tag and the sentence.
 
     Args:
-      text: the text.
       tags: of the model; None where it is not known. Then the usual tags of languages are some,
         such as <2de> and >>de<<.
     Returns: the tag, "" for none; the sentence.

@@ -68,10 +68,7 @@ def read_windows(path: str | None) -> Iterator[list[str]]:
     The windows of a file have 64, 128, ... 4,096 lines. If the input is a pipe whose producer is
     slower than the consumer, a window ends when no line is ready.
 
-    Args:
-      path: as for `read_lines`.
-    Yields: lists of lines without their line ends, none of them empty.
-    Raises: UserError as `read_lines`.
+    Yields: lists of lines, none of them empty; arguments and errors as of `read_lines`.
     """
     with open_bytes(path) as file:
         yield from _windows(file, path or STANDARD_INPUT)
@@ -89,12 +86,15 @@ def open_bytes(path: str | None) -> Iterator[IO[bytes]]:
     try:
         with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
             yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        if getattr(error, "errno", None) or ending not in COMPRESSIONS:
-            raise
+        if isinstance(error, OSError) and error.errno:
+            raise UserError(f"cannot read {name}: {os.strerror(error.errno)}") from None
         raise UserError(f"{name}: not a complete {ending} file ({error})") from None
+
+
+def one_line(text: str) -> str:
+    """Replaces the line ends in a text by blanks; other characters, such as U+2028, are text."""
+    return text.strip("\r\n").replace("\r\n", " ").replace("\r", " ").replace("\n", " ")
 
 
 def uncompressed(path: str) -> str:
@@ -152,14 +152,14 @@ def _decode(line: bytes, number: int, name: str) -> str:
 
 
 def parse_columns(
-    columns: Sequence[str], place: str, form: str = "give source, one tab, target"
+    columns: Sequence[str], place: str, is_csv: bool = False
 ) -> tuple[str, str, float | None]:
     """Takes source, target and weight from the columns of a line.
 
     Args:
       columns: two, or three, of which the last is the weight. All are blank for a blank line.
       place: of the line, for messages.
-      form: what to do about another number, for messages.
+      is_csv: whether messages are about CSV, not TSV.
     Returns: source, target and weight. The weight is None where there are two columns. A blank line
       has "" on both sides.
     Raises: UserError for another number of columns, or as `parse_weight`.
@@ -169,32 +169,33 @@ def parse_columns(
     if len(columns) == 2:
         return columns[0], columns[1], None
     if len(columns) == 3:
-        hint = ": in TSV files, `cut -f 1,2` removes a third column"
-        if _NUMBER.fullmatch(columns[0].strip()):
-            hint = ": `cut -f 2,3` removes a score in the first column"
+        is_number = _NUMBER.fullmatch(columns[0].strip() or "0")  # pandas' index has no name
+        if is_csv:
+            hint = ": give a first line with the languages, as names of their columns"
+            hint += ", or write no index (in pandas index=False)" if is_number else ""
+        elif is_number:
+            hint = ": `cut -f 2,3` removes a score or an index in the first column"
+        else:
+            hint = ": in TSV files, `cut -f 1,2` removes a third column"
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
     if columns[0].lstrip().startswith(("{", "[{")):
         raise UserError(f"{place}: JSON: give a file whose name ends in .jsonl")
     found = f"{len(columns)} columns" if len(columns) > 1 else "one column"
-    raise UserError(f"{place}: {found}: {form}; a third column is the weight of the pair")
+    form = "a comma, target, or a first line with the languages" if is_csv else "one tab, target"
+    raise UserError(
+        f"{place}: {found}: give source, {form}; a third column is the weight of the pair"
+    )
 
 
 def read_tsv(
     path: str, languages: tuple[str, str] = ("", "")
 ) -> Iterator[tuple[str, str, float | None]]:
-    """Reads the pairs of a TSV file.
-
-    Args:
-      path: as for `read_lines`.
-      languages: have no effect, since the columns have no names.
-    Yields: (source, target, weight) of each line, as `parse_columns`.
-    Raises: UserError as `read_lines` and `parse_columns`.
-    """
+    """Reads the pairs of a TSV file by `parse_columns`; the columns have no names."""
     return itertools.chain.from_iterable(read_tsv_windows(path))
 
 
 def read_tsv_windows(path: str | None) -> Iterator[list[tuple[str, str, float | None]]]:
-    """Reads the pairs of a TSV file in windows, as `read_windows`; see `read_tsv`."""
+    """Reads the pairs of `read_tsv` in windows, as `read_windows`."""
     places = (f"{path or STANDARD_INPUT}:{number}" for number in itertools.count(1))
     for window in read_windows(path):
         yield [parse_columns(line.split("\t"), place) for line, place in zip(window, places)]
@@ -204,7 +205,6 @@ def parse_weight(value: Any, place: str, hint: str = "") -> float:
     """Parses a weight, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
 
     Args:
-      value: text or a number.
       place: of the weight, for messages.
       hint: what else to do, for messages.
     Raises: UserError for another value.
@@ -222,13 +222,9 @@ def parse_weight(value: Any, place: str, hint: str = "") -> float:
 
 
 def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:
-    """Reads two files line by line in windows, as `read_windows`.
+    """Reads the pairs of lines of two files in windows, as `read_windows`.
 
-    Args:
-      first: as for `read_lines`.
-      second: a file with as many lines.
-    Yields: lists of (line of the first file, line of the second file).
-    Raises: UserError for files with different line counts.
+    Raises: UserError for files with different line counts, and as `read_lines`.
     """
     lines = 0
     targets = read_lines(second)

@@ -57,7 +57,6 @@ def _graph_tokenizer(model: bytes) -> tf_text.SentencepieceTokenizer:
 
 
 def _fingerprint(model: bytes) -> str:
-    """A hash of a SentencePiece model."""
     return hashlib.sha256(model).hexdigest()[:16]
 
 
@@ -75,8 +74,8 @@ class Tokenizer(tf.Module):
 
     Attributes:
       vocab_size: number of ids.
-      tags: the tags with their ids.
-      fingerprint: a hash of the model.
+      tags: with their ids.
+      fingerprint: of the model.
     """
 
     def __init__(self, model: bytes, with_tags: bool = True) -> None:
@@ -105,14 +104,12 @@ class Tokenizer(tf.Module):
         """Learns a vocabulary.
 
         Args:
-          sentences: an iterator of strings.
           vocab_size: number of sub-words. The vocabulary of a small text can be smaller; see
             `vocab_size` of the result.
           tags: of the vocabulary.
           subword_model: "bpe" for byte-pair encoding (Sennrich et al. 2016), as in the paper, or
             "unigram" for a unigram language model (Kudo 2018).
           normalization: the rule by which text is normalised, as of `normalizer_spec`.
-        Returns: a `Tokenizer`.
         Raises: UserError when there is no text, `vocab_size` is too small for its characters, or
           there is no such rule.
         """
@@ -142,10 +139,7 @@ class Tokenizer(tf.Module):
 
     @classmethod
     def load(cls, path: str) -> "Tokenizer":
-        """Loads a vocabulary that `save` wrote.
-
-        Raises: UserError when the file is missing or damaged.
-        """
+        """Loads what `save` wrote. Raises: UserError when the file is missing or damaged."""
         try:
             with open(path, "rb") as file:
                 return cls(file.read())
@@ -208,10 +202,9 @@ class Tokenizer(tf.Module):
         return tf.concat([ids, end], axis=1)
 
     def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of `encode` as lists, computed on all cores and without a graph.
+        """Returns the ids of `encode` of one or more texts, on all cores and without a graph.
 
-        Args:
-          texts: at least one, in a list.
+        Raises: TypeError for a string in place of a list.
         """
         if isinstance(texts, str):
             raise TypeError(f"one string: give a list of texts, [{texts!r}]")
@@ -229,12 +222,9 @@ class Tokenizer(tf.Module):
         return tf.RaggedTensor.from_row_lengths(ids, tf.cast(tagged, tf.int64)), sentences
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Decodes ids; also runs in a graph.
+        """Decodes integers `[N, T]`, ragged or padded, to strings `[N]`, or `[T]` to one.
 
-        Args:
-          ids: integers, ragged or padded, `[N, T]`, or `[T]` of one text. Start, end and padding
-            tokens add no text.
-        Returns: strings `[N]`, or one.
+        Start, end and padding tokens add no text. Also runs in a graph.
         """
         return self.resource.detokenize(tf.cast(ids, tf.int32))
 
@@ -253,45 +243,31 @@ class Tokenizer(tf.Module):
         return self._resource
 
     def pieces_of(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the sub-words of ids as strings; also runs in a graph.
-
-        Args:
-          ids: int32 `[N, T]`.
-        Returns: strings `[N, T]`, "" for padding.
-        """
+        """Returns the sub-words of ids `[N, T]`, "" for padding; also runs in a graph."""
         return tf.where(ids == PAD, "", self.resource.id_to_string(ids))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the sub-words of ids as a list of strings, for display.
-
-        Args:
-          ids: a list of int.
-        """
+        """Returns the sub-words of ids as strings, for display."""
         return [self._python.id_to_piece(int(i)) for i in ids]
 
     def normalize(self, text: str) -> str:
         """Returns the normal form of a string: `decode(encode(text))`.
 
-        It is that of the rule of the vocabulary, with single blanks, and none at the ends.
+        The rule of the vocabulary applies, and blanks are single, with none at the ends.
         """
         return self._python.normalize(text).replace(BLANK, " ").lstrip(" ")
 
 
 def _train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
-    """Learns a SentencePiece model, and shows the progress.
+    """Learns a SentencePiece model of at most `vocab_size` sub-words, and shows the progress.
 
     Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
     one step, of C++ code, so it runs in a thread.
 
-    Args:
-      texts: an iterator of strings.
-      vocab_size: number of sub-words at most.
-      **options: of SentencePiece's trainer.
-    Returns: the SentencePiece model.
     Raises: UserError when no vocabulary can be learned; and what `texts` raises.
     """
     model = io.BytesIO()
-    errors: list[BaseException] = []  # of the texts, and then that of the trainer, which hides it
+    errors: list[BaseException] = []  # of the texts; then of the trainer, which hides the first
     number = 0  # of texts that were read
 
     def sentences() -> Iterator[str]:
@@ -356,8 +332,8 @@ def _write_seeds(texts: Iterable[str], path: str) -> Iterator[str]:
     So the candidates are given: the repeated strings within words, as in Kudo 2018, Sec. 3.2.
 
     Args:
-      texts: an iterator of normalised strings. Memory does not depend on their number.
-      path: the file. It is written after the last text.
+      texts: normalised ones. Memory does not depend on their number.
+      path: of the file, which is written after the last text.
     Yields: the texts.
     """
     # A word with the blank before it. Punctuation is apart from letters: no sub-word has both.
@@ -377,7 +353,7 @@ def _write_seeds(texts: Iterable[str], path: str) -> Iterator[str]:
 def _seeds(words: collections.Counter[str]) -> list[tuple[str, int]]:
     """The strings that occur at least twice within words, and their scores.
 
-    The score is the number of occurrences times that of characters, as in SentencePiece.
+    The score is the number of occurrences times the number of characters, as in SentencePiece.
     """
     strings: collections.Counter[str] = collections.Counter()
     for word, count in words.most_common():
@@ -391,7 +367,6 @@ def _seeds(words: collections.Counter[str]) -> list[tuple[str, int]]:
 
 
 def _learning_error(reason: str, vocab_size: int) -> UserError:
-    """Explains an error of SentencePiece's trainer."""
     if required := re.search(r"required_chars\. \d+ vs (\d+)", reason):
         return UserError(
             f"vocab_size {vocab_size} is too small: this text needs at least {required[1]} "
@@ -418,9 +393,7 @@ def learn_tokenizers(
     """Learns one shared vocabulary, or one for each language (Sec. 5.1).
 
     Args:
-      pairs: a function that returns an iterator of (source, target) strings.
       vocab_size: number of sub-words in each vocabulary.
-      shared: whether both languages have the same vocabulary.
       tags: which begin sources, and are added to their vocabulary.
       subword_model: of `Tokenizer.learn`.
       normalization: the rules of the sources and of the targets.
@@ -447,7 +420,6 @@ def _texts_of(
     """Yields sources, without tags, and targets.
 
     Args:
-      pairs: (source, target) strings.
       tags: which can begin sources.
       *functions: of a source and of a target, such as normalizers; None leaves them out.
     """
@@ -460,7 +432,7 @@ def read_vocabularies(vocab_model: str, shared: bool) -> tuple[Tokenizer, Tokeni
     """Loads SentencePiece models that were learned elsewhere.
 
     Args:
-      vocab_model: a file, or those of source and target, separated by a comma.
+      vocab_model: a file, or the files of source and target, separated by a comma.
       shared: whether both must have the same sub-words.
     Returns: the source's and the target's `Tokenizer`; one object twice for one file.
     Raises: UserError for a file that is not such a model, or has other special tokens.
@@ -505,7 +477,6 @@ def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> Non
 
     Args:
       tokenizers: of the source and of the target; one object twice when they are the same.
-      folder: an existing folder.
     """
     names = VOCABULARIES[:1] if tokenizers[0] is tokenizers[1] else VOCABULARIES[1:]
     for name, tokenizer in zip(names, tokenizers):
@@ -513,10 +484,7 @@ def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> Non
 
 
 def load_tokenizers(folder: str) -> tuple[Tokenizer, Tokenizer]:
-    """Loads the tokenizers that `save_tokenizers` wrote.
-
-    Raises: UserError when a file is missing or damaged.
-    """
+    """Loads what `save_tokenizers` wrote. Raises: as `Tokenizer.load`."""
     shared, *both = (os.path.join(folder, f"{name}.model") for name in VOCABULARIES)
     paths = both if any(map(os.path.exists, both)) else [shared]
     tokenizers = [Tokenizer.load(path) for path in paths]

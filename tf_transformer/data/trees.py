@@ -31,6 +31,7 @@ OUTER = (TOP, "ROOT", "S1", "VROOT", "")  # labels of nodes that only contain a 
 # Chinese Treebank.
 _NOTICE = ("*x*", "<")
 _FEATURES = re.compile("(?<=.)##.*")  # after a label in treebanks of SPMRL: "NC##lem=chat|n=s##"
+_DISCONTINUOUS = re.compile(r"\d+=.")  # "0=The"
 ENDINGS = (".mrg", ".parse", ".ptb", ".fid")  # of the names of files with trees
 
 MAX_DEPTH = 300  # open brackets; trees of the Penn Treebank have less than 50
@@ -64,17 +65,17 @@ class Tree(NamedTuple):
     children: "tuple[Tree, ...] | str"  # a word when the node is a pre-terminal
 
     def pre_terminals(self) -> "list[Tree]":
-        """Returns the pre-terminals, a list of `Tree`, from left to right."""
+        """The pre-terminals, from left to right."""
         if isinstance(self.children, str):
             return [self]
         return list(itertools.chain.from_iterable(map(Tree.pre_terminals, self.children)))
 
     def words(self) -> list[str]:
-        """Returns the words, a list of strings, including traces such as "*T*-1"."""
+        """The words, including traces such as "*T*-1"."""
         return [str(word) for _, word in self.pre_terminals()]
 
     def tags(self) -> list[tuple[str, str]]:
-        """Returns a list of (word, part-of-speech tag)."""
+        """A list of (word, part-of-speech tag)."""
         return [(str(word), tag) for tag, word in self.pre_terminals()]
 
     def __str__(self) -> str:
@@ -92,7 +93,6 @@ def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
     Args:
       lines: of a file.
       name: of the file, for messages.
-    Yields: `Tree`s.
     Raises: UserError, with the line number, for unbalanced brackets, or a word that is not the only
       child of its tag, "(NN the dog)".
     """
@@ -146,8 +146,6 @@ def clean_tree(tree: Tree) -> Tree | None:
     Traces are removed, and the phrases that have no words without them. TOP and other `OUTER` nodes
     are removed; TOP remains where one contains several trees.
 
-    Args:
-      tree: a `Tree`.
     Returns: a `Tree`, or None when no word is left. The function is idempotent.
     """
     trees = _clean_trees(tree)
@@ -168,12 +166,7 @@ def _clean_trees(tree: Tree) -> tuple[Tree, ...]:
 
 
 def linearise(tree: Tree) -> str:
-    """Writes a tree without its words: "(S (NP DT NN ) (VP VBZ ) . )".
-
-    Args:
-      tree: a clean `Tree`.
-    Returns: a string of brackets, labels and tags, separated by single blanks.
-    """
+    """Writes a clean tree without its words: "(S (NP DT NN ) (VP VBZ ) . )"."""
     if isinstance(tree.children, str):
         return tree.label
     return " ".join([f"({tree.label}", *map(linearise, tree.children), ")"])
@@ -194,9 +187,6 @@ def parse_output(text: str, words: list[str]) -> Tree:
     - Extra tags are ignored. Words without a tag become NN, at the end of the outermost phrase.
     - Trees that are not in one phrase are put in an S, and so are words without any phrase.
 
-    Args:
-      text: any string.
-      words: the words of the sentence, a list of strings.
     Returns: a `Tree` with exactly these words. For a clean tree,
       `parse_output(linearise(tree), tree.words()) == tree`.
     """
@@ -229,11 +219,7 @@ def _close(stack: list[_OpenPhrase]) -> None:
 
 
 def is_well_formed(text: str, words: list[str]) -> bool:
-    """Returns whether `parse_output` repairs nothing.
-
-    Args:
-      text, words: as for `parse_output`.
-    """
+    """Whether `parse_output` repairs nothing."""
     return linearise(parse_output(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
@@ -253,12 +239,13 @@ def open_treebank(data: str) -> FileCorpus:
     Where the names give training trees but no validation trees, 5% of the training trees (at most
     1,000) are held out for validation.
 
-    Args:
-      data: a path.
     Raises: UserError when there is none, or no such file is in the folder.
     """
     folder = pathlib.Path(data)
-    found = [folder] if folder.is_file() else sorted(filter(_has_trees, folder.rglob("*")))
+    below = (
+        path for path in folder.rglob("*") if uncompressed(path.name.lower()).endswith(ENDINGS)
+    )
+    found = [folder] if folder.is_file() else sorted(below)
     if not found:
         problem = f"no {', '.join(ENDINGS)} file in the folder {data} or its sub-folders"
         raise UserError(
@@ -283,13 +270,15 @@ def open_treebank(data: str) -> FileCorpus:
     return corpus
 
 
-def _has_trees(path: pathlib.Path) -> bool:
-    return uncompressed(path.name.lower()).endswith(ENDINGS)
-
-
 def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:
     """Yields (words joined by blanks, linearised tree, None) of the clean trees of files."""
     for path in paths:
         for tree in map(clean_tree, read_trees(read_lines(path), path)):
             if tree is not None:
+                if all(map(_DISCONTINUOUS.match, tree.words())):
+                    raise UserError(
+                        f"{path}: words such as {tree.words()[0]!r} are of disco-dop's format for "
+                        "discontinuous trees (.dbr): convert it to trees without indices, such as "
+                        "with `discodop treetransforms --output=bracket`"
+                    )
                 yield (*source_and_target(tree), None)

@@ -1,9 +1,8 @@
-"""BLEU and chrF of sacreBLEU, and two kinds of tokenised BLEU of published scores.
-
-The two are that of the paper's English-German scores, and that of Multi30k's scores.
-"""
+"""BLEU and chrF of sacreBLEU, and tokenised BLEU as the paper and as papers on Multi30k report."""
 
 import dataclasses
+import functools
+import itertools
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from tf_transformer.data.languages import LANGUAGES_WITHOUT_BLANKS, base_languag
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
+_warn_once = functools.cache(logger.warning)  # a text is scored by several metrics
 sacremoses = lazy_loader.load("sacremoses")  # slow to import; only published scores need it
 
 CHARACTERS_OF_WORD = 12  # mean length of what blanks separate, above which they separate no words
@@ -55,11 +55,8 @@ def bleu_tokenizer(language: str, tokenizer: str = "auto") -> str:
 
 
 def make_bleu(tokenizer: str, **options: Any) -> BLEU:
-    """Makes sacreBLEU's metric.
+    """Makes sacreBLEU's metric with a tokenizer of `BLEU.TOKENIZERS`, and other options of it.
 
-    Args:
-      tokenizer: a name of `BLEU.TOKENIZERS`.
-      **options: of the metric.
     Raises: UserError for a tokenizer that needs another package, or a download that fails.
     """
     try:
@@ -94,14 +91,12 @@ def score(
     Args:
       translations: a list of strings, detokenised.
       references: a list of strings of the same length.
-      language: code of their language, such as "ja", for the tokenizer; see `bleu_tokenizer`.
-      tokenizer: a name of sacreBLEU's tokenizers; "auto" for that of the language.
-    Returns: `Scores`.
-    Raises: UserError when the lengths differ or the lists are empty, and as `make_bleu`.
+      language, tokenizer: as for `bleu_tokenizer`.
+    Raises: UserError as `scored_segments` and `make_bleu`.
     """
-    check_lengths(translations, references)
+    sides = scored_segments([references], translations)
     metrics = make_bleu(bleu_tokenizer(language, tokenizer)), CHRF()
-    scores = (metric.corpus_score(translations, [references]).score for metric in metrics)
+    scores = (metric.corpus_score(sides[-1], sides[:1]).score for metric in metrics)
     return Scores(*scores, *(str(metric.get_signature()) for metric in metrics))
 
 
@@ -129,9 +124,6 @@ def compound_split_bleu(
     quotation marks (as in the reference of the paper's authors), the Moses tokenizer splits the
     text, and compounds are split at their hyphens. BLEU is case-sensitive, without smoothing.
 
-    Args:
-      translations, references: as for `score`.
-      language: the language of the tokenizer's rules for abbreviations and apostrophes.
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     """
     language = base_language(language)
@@ -154,10 +146,7 @@ def normalized_bleu(
     Both sides are lower-cased, then Moses normalises the punctuation (such as „ and “ to "), then
     its tokenizer splits the text, as the scripts of Multi30k do. BLEU has no smoothing.
 
-    Args:
-      translations, references: as for `score`.
-      language: code of the language of both, for which Moses has rules.
-    Returns: BLEU from 0 to 100; the settings of the metric, as text.
+    Returns: as `compound_split_bleu`.
     """
     moses = f"moses.{base_language(language)}:sacremoses.{sacremoses.__version__}"
     settings = f"text:lower-cased|punctuation:normalised|{moses}"
@@ -169,9 +158,6 @@ def lowercase_tokenizer(language: str) -> Callable[[str], str]:
 
     It lower-cases a line, normalises its punctuation, and separates its tokens by blanks. A line
     that is prepared already stays as it is.
-
-    Args:
-      language: code of the language, as for `normalized_bleu`.
     """
     rules = base_language(language)
     normalizer = sacremoses.MosesPunctNormalizer(lang=rules)
@@ -190,20 +176,37 @@ def _bleu_of_tokens(
     settings: str,
 ) -> tuple[float, str]:
     """BLEU without smoothing of text that `tokenize` splits at blanks; its signature, settings."""
-    check_lengths(translations, references)
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-    sides = [[tokenize(line) for line in lines] for lines in (translations, references)]
-    result = bleu.corpus_score(sides[0], [sides[1]])
+    segments = scored_segments([references], translations)
+    sides = [[tokenize(line) for line in lines] for lines in segments]
+    result = bleu.corpus_score(sides[1], sides[:1])
     return result.score, f"{bleu.get_signature()}|{settings}"
 
 
-def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> None:
-    """Raises: UserError when the numbers of lines differ, or there are none."""
-    for lines in references:
-        if len(translations) != len(lines):
+def scored_segments(
+    references: Sequence[Sequence[str]], *systems: Sequence[str]
+) -> list[list[Any]]:
+    """Leaves out blank references, and the segments that have no other, with a warning.
+
+    Args:
+      references: for each set of references a list with a string for each segment.
+      *systems: the translations of each system.
+    Returns: the sets of references, where None is a blank one, and the systems.
+    Raises: UserError when the numbers of lines differ, or no segment is left.
+    """
+    for lines in (*references, *systems):
+        if len(systems[0]) != len(lines):
             raise UserError(
-                f"{len(translations):,} translations, but {len(lines):,} references: "
+                f"{len(systems[0]):,} translations, but {len(lines):,} references: "
                 "give one reference for each translation"
             )
-    if not translations:
-        raise UserError("nothing to score: there are no lines")
+    found = [[line if line.strip() else None for line in lines] for lines in references]
+    kept = list(map(any, zip(*found)))
+    if not any(kept):
+        raise UserError("nothing to score: there are no lines, or all references are blank")
+    if blank := sum(lines.count(None) for lines in found):
+        _warn_once(
+            f"{blank:,} of {len(kept) * len(found):,} references are blank, and are left out: "
+            f"{kept.count(False):,} of {len(kept):,} translations have no score"
+        )
+    return [list(itertools.compress(lines, kept)) for lines in (*found, *systems)]

@@ -1,16 +1,15 @@
 """Bracket scores of parses by the rules of EVALB (Sekine & Collins 1997): the F1 of Table 4.
 
-The rules are those of EVALB's README with COLLINS.prm, the standard parameters:
+The rules stand in EVALB's README, and the standard parameters in COLLINS.prm:
 
 - A pre-terminal is not a bracket. The words with the tags of punctuation and traces do not count,
-  nor do brackets over no remaining words, nor those of TOP. Suffixes such as "-SBJ" and "=2" are
+  nor do brackets over no remaining words, nor TOP. Suffixes such as "-SBJ" and "=2" are
   removed from labels of phrases, not from tags. ADVP and PRT are equal, as labels and as tags.
 - Equal brackets match one to one: for n in the gold tree and m in the test tree, min(n, m).
 - A sentence without remaining words is excluded from the scores.
 
-Differences from EVALB: the tags of the gold tree say which words count, where EVALB would exclude a
-sentence in which the two trees differ in that; the F-measure is 0 where no bracket matches (EVALB
-prints "nan"); and EVALB's limits (200 words, 200 brackets) do not apply.
+Other than in EVALB, the tags of the gold tree say which words count (EVALB excludes a sentence in
+which the trees differ in that), and F1 is 0 where no bracket matches. Lengths have no limits.
 """
 
 import collections
@@ -41,7 +40,7 @@ class Counts:
 
     @property
     def recall(self) -> float:
-        """Matched brackets as a percentage of the gold brackets."""
+        """The percentage of the gold brackets that match."""
         return _percent(self.matched, self.gold_brackets)
 
     @property
@@ -66,13 +65,7 @@ def _percent(part: int, whole: int) -> float:
 
 
 def score_sentence(gold: Tree, test: Tree) -> Counts:
-    """Compares a parse with the gold tree.
-
-    Args:
-      gold: the gold tree.
-      test: the tree of the parser, with the same words.
-    Raises: UserError for other words.
-    """
+    """Compares a parse with the gold tree. Raises: UserError for other words."""
     if gold.words() != test.words():
         raise UserError(f"the trees have different words: {gold} and {test}")
     counts = [tag not in DELETED for _, tag in gold.tags()]
@@ -96,7 +89,6 @@ def _brackets(tree: Tree, start: int, counts: Iterator[bool]) -> tuple[list[Brac
     """The brackets of a tree, and where it ends.
 
     Args:
-      tree: a `Tree`.
       start: where it begins.
       counts: whether its words count, and those after them.
     """
@@ -113,7 +105,7 @@ def _brackets(tree: Tree, start: int, counts: Iterator[bool]) -> tuple[list[Brac
 
 
 def summarise(sentences: Iterable[Counts]) -> Counts:
-    """The sums of the counts of sentences, whose scores are those of all of them."""
+    """The sums of the counts of sentences, for the scores of a corpus."""
     return Counts(*map(sum, zip(*map(dataclasses.astuple, sentences))))
 
 

@@ -1,8 +1,8 @@
 """The table of metrics of translations: scores, confidence intervals, comparison of two systems.
 
-`METRICS` has those of sacreBLEU, which `--metrics` and `--mbr` name. With one reference, `evaluate`
-prints those of `PUBLISHED` too. All intervals and p-values are those of sacreBLEU's paired
-bootstrap test (Koehn 2004).
+`METRICS` are of sacreBLEU, and are named by `--metrics` and `--mbr`. With one reference, `evaluate`
+prints the `PUBLISHED` ones too. All intervals and p-values are of sacreBLEU's paired bootstrap test
+(Koehn 2004).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ from tf_transformer.data.languages import base_language
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import (
     bleu_tokenizer,
-    check_lengths,
     check_tokenizer,
     compound_split_bleu,
     has_papers_bleu,
     make_bleu,
     normalized_bleu,
+    scored_segments,
 )
 
 
@@ -45,8 +45,7 @@ class PublishedMetric(NamedTuple):
     fits: Callable[[DataConfig], bool]  # of the settings of a model's text
 
 
-# Those of `evaluate`, `compare` and `--mbr`. What a training measures of its validation text is in
-# `Trainer.validate` (training/trainer.py), by `score` of bleu.py.
+# `Trainer.validate` (training/trainer.py) measures a validation text by `score` of bleu.py instead.
 METRICS = {
     "bleu": Metric(
         "BLEU",
@@ -92,7 +91,7 @@ class MetricResult(NamedTuple):
 
 
 def _format(result: Result) -> str:
-    """A score in sacreBLEU's form: "33.10 (μ = 33.08 ± 0.72)"."""
+    """A score in the form of sacreBLEU: "33.10 (μ = 33.08 ± 0.72)"."""
     interval = "" if result.mean is None else f" (μ = {result.mean:.2f} ± {result.ci:.2f})"
     return f"{result.score:.2f}{interval}"
 
@@ -120,10 +119,10 @@ def corpus_metrics(
     language: str = "en",
     tokenizer: str = "auto",
 ) -> list[MetricResult]:
-    """Scores translations, and compares them with those of a baseline.
+    """Scores translations, and compares them with a baseline.
 
     Up to `MAX_RESAMPLED` translations, each score has a 95% confidence interval of bootstrap
-    resampling. The p-value is that of the two-sided paired bootstrap test: the probability of a
+    resampling. The p-value is of the two-sided paired bootstrap test: the probability of a
     difference as large as this one, or larger, where the two systems are equally good.
 
     Args:
@@ -131,21 +130,19 @@ def corpus_metrics(
       translations: a list of strings, detokenised.
       references: for each set of references a list with a string for each translation.
       baseline: the translations of another system.
-      language: code of the language of the texts, such as "ja"; it chooses the tokenizer of BLEU,
-        see `bleu_tokenizer`.
-      tokenizer: a name of sacreBLEU's tokenizers; "auto" for that of the language.
-    Returns: a `MetricResult` for each metric.
-    Raises: UserError when the lengths differ, the lists are empty, or there are too many
-      translations to compare them; and as `make_bleu`.
+      language, tokenizer: as for `bleu_tokenizer`.
+    Raises: UserError as `scored_segments` and `make_bleu`, and when there are too many
+      translations to compare them.
     """
-    check_lengths(translations, *references, *([baseline] if baseline else []))
-    systems = [("system", translations)]
+    outputs = [*([baseline] if baseline else []), translations]
+    *references, translations = scored_segments(references, *outputs)
+    systems: list[tuple[str, Sequence[str]]] = [("system", translations)]
     if baseline:
-        systems.insert(0, ("baseline", baseline))
+        systems.insert(0, ("baseline", references.pop()))
         check_resampling(len(translations))
     tokenizer = bleu_tokenizer(language, tokenizer)
     if "bleu" in metrics:
-        check_tokenizer(tokenizer, references[0])
+        check_tokenizer(tokenizer, list(filter(None, references[0])))
     results = []
     for key in metrics:
         metric = METRICS[key].corpus(tokenizer)
@@ -175,12 +172,7 @@ def check_resampling(pairs: int) -> None:
 def published_scores(
     translations: Sequence[str], references: Sequence[str], data: DataConfig
 ) -> list[str]:
-    """Returns a line of text for each metric of `PUBLISHED` that fits.
-
-    Args:
-      translations, references: lists of strings of the same length.
-      data: the settings of their text.
-    """
+    """Returns a line of text for each metric of `PUBLISHED` that fits the settings of a text."""
     lines = []
     for each in PUBLISHED:
         if each.fits(data):
@@ -196,7 +188,7 @@ def sentence_scorer(
 
     Args:
       metric: a key of `METRICS` with a `sentence`.
-      language, tokenizer: as for `corpus_metrics`.
+      language, tokenizer: as for `bleu_tokenizer`.
     """
     make = METRICS[metric].sentence
     assert make

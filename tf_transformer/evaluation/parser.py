@@ -59,12 +59,12 @@ class Parser:
         """Parses sentences.
 
         Args:
-          sentences: a list of strings with blanks between the words ("The dog barks ."), or of
-            lists of words. Brackets become those of the Penn Treebank, such as -LRB-.
-          progress: a function that is called with the number of sentences of each finished batch.
+          sentences: with blanks between the words ("The dog barks ."), or lists of words. Brackets
+            are written as in the Penn Treebank, such as -LRB-.
+          progress: is called with the number of sentences of each finished batch.
           first_line: the line number of the first sentence, for messages.
-        Returns: a list. For each sentence a `Tree` with its words, where an ill-formed output is
-          repaired (see `trees.parse_output`); None for a sentence without words.
+        Returns: for each sentence a `Tree` with its words, where an ill-formed output is repaired
+          (see `trees.parse_output`); None for a sentence without words.
         Raises: UserError for a sentence with more sub-words than the model has positions.
         """
         words_of_each = [words_of(sentence) for sentence in sentences]
@@ -101,9 +101,8 @@ def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evalu
     """Scores the outputs of a model against gold trees.
 
     Args:
-      gold_trees: a list of clean `Tree`s.
-      outputs: the strings of `Parser.outputs` for their words.
-    Returns: an `Evaluation`.
+      gold_trees: clean ones.
+      outputs: of `Parser.outputs` for their words.
     """
     sentences = [tree.words() for tree in gold_trees]
     trees = [parse_output(text, words) for text, words in zip(outputs, sentences, strict=True)]

@@ -524,8 +524,9 @@ class Trainer:
     def samples(
         self, split: str, number: int, corpus: Corpus | None = None
     ) -> list[tuple[str, str]]:
-        """The first `number` pairs of a split, without sources longer than `max_length`."""
-        pairs = list(itertools.islice((corpus or self.corpus).read(split), number))
+        """The first `number` pairs of a split that have targets, up to `max_length` of sources."""
+        targeted = (pair for pair in (corpus or self.corpus).read(split) if pair[1].strip())
+        pairs = list(itertools.islice(targeted, number))
         if not pairs:
             return []
         lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
