@@ -32,7 +32,7 @@ def case(tmp_path_factory):
 
 @pytest.fixture
 def report(tmp_path):
-    return Report(str(tmp_path / "report.md"), "GPUs", "")
+    return Report(str(tmp_path / "report.md"), "GPUs")
 
 
 def test_invariants_of_the_built_in_model(case, report):

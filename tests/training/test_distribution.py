@@ -44,6 +44,15 @@ def test_cpu_is_split_unless_tensorflow_has_run(late, logical_devices, count):
     assert done.stdout.split()[-1] == count, done.stderr
 
 
+def test_logical_devices_hide_the_gpus(monkeypatch):
+    calls = []
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *devices: calls.append(devices))
+    tf.config.list_logical_devices()  # from now on the devices stay as they are
+    for logical_devices in (0, 2):
+        distribution.split_cpu(logical_devices)
+    assert calls == [([], "GPU")]
+
+
 SMALLER = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32}
 
 

@@ -132,7 +132,7 @@ def _check_memory(config: Config, workers: Workers) -> None:
     """
     import tensorflow as tf
 
-    if tf.config.list_logical_devices("GPU") and not config.train.logical_devices:
+    if tf.config.list_logical_devices("GPU"):
         return  # the memory of a GPU has its own error
     # The vocabularies are not known yet, and this is their largest size.
     size = config.model.target_vocab_size if config.train.init_from else config.data.vocab_size

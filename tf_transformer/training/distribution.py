@@ -47,8 +47,8 @@ def split_cpu(logical_devices: int = 0) -> None:
     operation; after it, the devices stay as they are.
 
     Args:
-      logical_devices: how many; 0 for two where there are two or more cores, no GPU, and no other
-        worker.
+      logical_devices: how many, in place of all GPUs, which are hidden; 0 for two where there are
+        two or more cores, no GPU, and no other worker.
     """
     cores = number_of_cores()
     one_is_enough = tf.config.list_physical_devices("GPU") or cores < 2 or "TF_CONFIG" in os.environ
@@ -56,6 +56,8 @@ def split_cpu(logical_devices: int = 0) -> None:
         return
     devices = [tf.config.LogicalDeviceConfiguration()] * (logical_devices or 2)
     try:
+        if logical_devices:
+            tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // len(devices)))
         tf.config.threading.set_inter_op_parallelism_threads(cores)
         cpu = tf.config.list_physical_devices("CPU")[0]

@@ -172,7 +172,7 @@ class Trainer:
             load_initial_weights(self.model, self.config.train, workers)
 
     def _build(self) -> None:
-        """Builds the model and its update, and describes them in the log."""
+        """Builds the model and its update."""
         settings, strategy = self.config.train, self.workers.strategy
         self.precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
         self.plan = BatchPlan(self.config, self.train_batches, self.workers.replicas)
@@ -188,15 +188,6 @@ class Trainer:
             weighted=self.train_batches.weighted,
         )
         self.model, self.optimizer = self.update.model, self.update.optimizer
-        names = [device.split("device:")[-1] for device in strategy.extended.worker_devices]
-        replicas = self.workers.replicas
-        shapes = len(self.train_batches.buckets)
-        xla = f"on: {shapes} shapes to compile" if self._jit_compile else "off"
-        logger.info(
-            f"{self.model.count_params():,} parameters; {replicas} replica"
-            f"{'s' if replicas > 1 else ''} ({', '.join(names)}), gradient accumulation steps: "
-            f"{self.plan.accumulation_steps}; {self.precision}, XLA {xla}"
-        )
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
 
@@ -259,25 +250,33 @@ class Trainer:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
 
         Each shape is tried without XLA, with which an update needs less, the longest sentences
-        first, whose attention needs most. Where one of several workers lacks memory, all stop.
+        first, whose attention needs most. Where one of several workers lacks memory, all stop. The
+        log then has the devices and the division.
         """
         given = self.config.train.micro_batch_tokens
-        while self._gpus:
+        fits = not self._gpus
+        while not fits:
             try:
                 for bucket in reversed(self.train_batches.buckets):
                     self.update.rehearse(bucket)
                 reset_memory_peak()
-                return
+                fits = True
             except tf.errors.ResourceExhaustedError:
                 if given or self.workers.count > 1 or self.plan.halved() == self.plan:
                     raise
-            self.plan = self.plan.halved()
-            tokens = self.plan.config.train.micro_batch_tokens
-            logger.warning(
-                f"out of memory: going on with micro-batches of {tokens:,} tokens, gradient "
-                f"accumulation steps: {self.plan.accumulation_steps}"
-            )
-            self.update.divide(tokens)
+                self.plan = self.plan.halved()
+                tokens = self.plan.config.train.micro_batch_tokens
+                logger.warning(f"out of memory: going on with micro-batches of {tokens:,} tokens")
+                self.update.divide(tokens)
+        replicas, devices = self.workers.replicas, self.workers.strategy.extended.worker_devices
+        names = ", ".join(device.split("device:")[-1] for device in devices)
+        shapes = len(self.train_batches.buckets)
+        xla = f"on: {shapes} shapes to compile" if self._jit_compile else "off"
+        logger.info(
+            f"{self.model.count_params():,} parameters; {replicas} replica"
+            f"{'s' if replicas > 1 else ''} ({names}), gradient accumulation steps: "
+            f"{self.plan.accumulation_steps}; {self.precision}, XLA {xla}"
+        )
 
     def _compiler(
         self, buckets: Sequence[Bucket], wait: bool
