@@ -1,10 +1,10 @@
 """What a command declares beside its function; its flags and its help follow from that.
 
-    @command("average", "average the checkpoints of a run", lambda: [
+    @command("average", lambda: [
         Flag("model_dir", str, "model folder", required=True),
         Flag("last", int, "number of newest checkpoints to average"),
     ])
-    def average(values): ...
+    def average(values): ...  # the first line of its docstring is in the help
 
 The flags of settings take range, default and help from the dataclasses of `config.py`.
 """
@@ -27,7 +27,7 @@ from tf_transformer.presets import PRESETS
 COLUMNS = 100  # of the help
 # The titles of the groups of flags in the help.
 COMMAND_GROUP, SEARCH_GROUP = "Flags", "Translation and parsing"
-OF_THE_MODEL = "that of the model"  # the default of a setting of a trained model
+OF_THE_MODEL = "the model's"  # the default of a setting of a trained model
 SETTINGS = {
     settings.ModelConfig: "Model",
     settings.DataConfig: "Data",
@@ -41,7 +41,7 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
     str: (flags.DEFINE_string, "TEXT"),
 }
 
-# Flags of versions before 0.3 that have gone, with those of the settings that have.
+# Flags of versions before 0.3 that have gone, with the settings that have.
 GONE_FLAGS = {
     *settings.GONE, "seeds", "parallel_seeds", "constraints", "diverse_groups",
     "diversity_strength", "server", "prm",
@@ -79,14 +79,16 @@ GENERAL = [
 
 
 def command(
-    name: str,
-    meaning: str,
-    flags_of_command: Callable[[], Sequence[Flag]] = tuple,
-    positional: str = "",
+    name: str, flags_of_command: Callable[[], Sequence[Flag]] = tuple, positional: str = ""
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
-    """Makes a function of flag values a command; the arguments are those of `Command`."""
+    """Makes a function of flag values a command; its docstring is the help.
+
+    The arguments are fields of `Command`.
+    """
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        summary = (function.__doc__ or "").partition("\n\n")[0].removesuffix(".")
+        meaning = summary[:1].lower() + summary[1:]
         COMMANDS[name] = Command(meaning, flags_of_command, function, positional)
         return function
 
@@ -132,7 +134,6 @@ def train_flags() -> list[Flag]:
 
 
 def _text(value: Any) -> str:
-    """The value of a setting for the help."""
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
@@ -237,7 +238,7 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
         raise UserError(f"unexpected {remaining[0]!r}: write flags as --name=value")
     one_of(values, "verbose", "quiet")
     for flag in declared:
-        if values[flag.name].value == "":  # such as that of an unset variable of the shell
+        if values[flag.name].value == "":  # such as an unset variable of the shell
             raise UserError(f"--{flag.name}=: give a value, or leave the flag out")
         if flag.required and values[flag.name].value is None:
             raise UserError(f"--{flag.name} is missing")
@@ -245,7 +246,6 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
 
 
 def _define(declared: Iterable[Flag]) -> flags.FlagValues:
-    """Makes absl's flags of the declared ones."""
     values = flags.FlagValues()
     for name, kind, meaning, default, minimum, *_ in declared:
         if isinstance(kind, tuple):
@@ -303,7 +303,6 @@ def _with_value(flag: Flag) -> str:
 
 def _wrapped(text: str, indent: int) -> str:
     """Wraps a paragraph; the lines after the first one are indented by spaces."""
-    spaces = " " * indent
-    return textwrap.fill(
-        text, COLUMNS, subsequent_indent=spaces, break_long_words=False, break_on_hyphens=False
-    )
+    wrapper = textwrap.TextWrapper(COLUMNS, break_long_words=False, break_on_hyphens=False)
+    wrapper.subsequent_indent = " " * indent
+    return wrapper.fill(text)

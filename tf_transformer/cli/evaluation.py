@@ -47,8 +47,8 @@ def _flags() -> list[Flag]:
 
     return [
         *model_flags(),
-        Flag("data", str, "sentence pairs, as for train (default: those of the model's training)"),
-        tag_flag("that of its first corpus with these languages"),
+        Flag("data", str, "sentence pairs, as for train (default: the model's own)"),
+        tag_flag("the tag of its first corpus with these languages"),
         Flag("split", str, "test, validation or another (default: test; of files: all)"),
         Flag("output", str, "file for the translations (default: one in MODEL_DIR/evaluation)"),
         Flag("translations", str, "file of translations to score, line by line for the sources"),
@@ -62,11 +62,9 @@ def _flags() -> list[Flag]:
     ]
 
 
-@command(
-    "evaluate", "translate or parse a test set, and score it with sacreBLEU or bracket F1", _flags
-)
+@command("evaluate", _flags)
 def evaluate(values: flags.FlagValues) -> None:
-    """Translates or parses a test set, and scores it; or scores given translations of it."""
+    """Translate or parse a test set, and score it with sacreBLEU or bracket F1."""
     from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics, published_scores
 
@@ -101,7 +99,7 @@ def evaluate(values: flags.FlagValues) -> None:
         print(f"{test}, translations in {values.translations}")
     else:
         output = values.output or translations_path(model_dir, data, values.data, test.split)
-        if len(models) > 1 and not values.output:  # without prefix it is that of the first model
+        if len(models) > 1 and not values.output:  # the name without it is the first model's
             output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
         with open_output(output) as file:  # a wrong path is reported before the translation
             start = time.monotonic()

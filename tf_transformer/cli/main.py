@@ -18,7 +18,7 @@ from tf_transformer.cli.messages import log_to_stderr, report, stop_logging
 from tf_transformer.config import GONE_SINCE
 from tf_transformer.errors import UserError
 
-GONE_COMMANDS = ("clean", "evalb")  # those of versions before 0.3 that have gone
+GONE_COMMANDS = ("clean", "evalb")  # of versions before 0.3
 # Flags that reduce the memory of a command.
 MEMORY_FLAGS = ("micro_batch_tokens", "decode_batch_tokens", "beam_size", "mbr_samples")
 
@@ -66,7 +66,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
     log_to_stderr(level)
-    if values.quiet:  # the bars of this package and those of TFDS obey tqdm's variable
+    if values.quiet:  # the bars of this package and of TFDS obey tqdm's variable
         os.environ["TQDM_DISABLE"] = "1"
     try:
         return COMMANDS[command].function(values) or 0

@@ -18,23 +18,19 @@ SCALES = tuple(paper_table.SCALES)
 RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_dir")
 
 
-@command(
-    "table3",
-    "print Table 3 of the paper with our parameter counts, or train its rows",
-    lambda: [
-        Flag("run", bool, "train the rows that have no result yet, one after the other", False),
-        Flag("scale", SCALES, "small: for two cores; full: the paper's sizes", SCALES[0]),
-        Flag("rows", str, "rows to train", ",".join(paper_table.ROWS)),
-        Flag("data", str, "sentence pairs, as for train", DataConfig.data),
-        *language_flags(),
-        Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
-        Flag(
-            "model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"
-        ),
-    ],
-)
+@command("table3", lambda: [
+    Flag("run", bool, "train the rows that have no result yet, one after the other", False),
+    Flag("scale", SCALES, "small: for two cores; full: the paper's sizes", SCALES[0]),
+    Flag("rows", str, "rows to train", ",".join(paper_table.ROWS)),
+    Flag("data", str, "sentence pairs, as for train", DataConfig.data),
+    *language_flags(),
+    Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
+    Flag(
+        "model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"
+    ),
+])  # fmt: skip
 def table3(values: flags.FlagValues) -> None:
-    """Prints Table 3, or trains its rows."""
+    """Print Table 3 of the paper with our parameter counts, or train its rows."""
     is_for(values, "run", *RUN_FLAGS)
     if not values.run:
         print(paper_table.describe_paper())

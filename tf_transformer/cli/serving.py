@@ -35,30 +35,26 @@ logger = logging.getLogger(__name__)
 CTRANSLATE2 = "ctranslate2"
 
 
-@command(
-    "serve",
-    "serve exported models over HTTP, with TensorFlow Serving's REST API",
-    lambda: [
-        Flag(
-            "model_dir", str,
-            "model folders, whose exports are served, separated by commas (default: the built-in "
-            f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
-        ),
-        Flag(
-            "export_dir", str,
-            "folders of the exported versions, separated by commas (default: "
-            "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)",
-        ),
-        Flag(
-            "name", str,
-            "names in URLs, separated by commas (default: transformer; of several, their folders')",
-        ),
-        *engine_flags(),
-        *settings_flags(ServeConfig, "Server"),
-    ],
-)  # fmt: skip
+@command("serve", lambda: [
+    Flag(
+        "model_dir", str,
+        "model folders, whose exports are served, separated by commas (default: the built-in "
+        f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
+    ),
+    Flag(
+        "export_dir", str,
+        "folders of the exported versions, separated by commas (default: "
+        "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)",
+    ),
+    Flag(
+        "name", str,
+        "names in URLs, separated by commas (default: transformer; of several, their folders')",
+    ),
+    *engine_flags(),
+    *settings_flags(ServeConfig, "Server"),
+])  # fmt: skip
 def serve(values: FlagValues) -> None:
-    """Serves exported models over HTTP until SIGINT or SIGTERM."""
+    """Serve exported models over HTTP, with TensorFlow Serving's REST API."""
     config = ServeConfig(**given(values, (ServeConfig,)))
     one_of(values, "export_dir", "model_dir")
     exports = model_folder.folder_list(values.export_dir or "")
@@ -131,7 +127,7 @@ def _saved_model_versions(model_dir: str) -> str:
 def engine_flags() -> list[Flag]:
     """--engine and --compute_type."""
     faster = "ctranslate2: a faster engine for CPUs; the model is exported for it first"
-    compute = "ctranslate2: type of the weights in memory; default: that of the export, float32"
+    compute = "ctranslate2: type of the weights in memory; default: as in the export, float32"
     return [
         Flag("engine", ("tensorflow", CTRANSLATE2), faster, "tensorflow"),
         Flag("compute_type", ("default", "float32", "int8"), compute, "default"),
@@ -157,7 +153,6 @@ def _exported_versions(export_dir: str) -> Iterator[str]:
 
 
 def _is_export(folder: str) -> bool:
-    """Whether a folder is an export for CTranslate2."""
     return os.path.exists(os.path.join(folder, "model.bin"))
 
 

@@ -166,7 +166,7 @@ def _flags() -> list[Flag]:
         Flag(
             "mbr", tuple(name for name, metric in METRICS.items() if metric.sentence),
             "minimum Bayes risk decoding: write the candidate with the highest mean sentence "
-            "score against the others; the candidates are those of the beam, or --sampling",
+            "score against the others; the candidates come from the beam, or --sampling",
         ),
         setting_flag("bleu_tokenizer", "--mbr=bleu: "),
         Flag("mbr_samples", int, "--mbr --sampling: candidates of each line", 32, minimum=2),
@@ -177,9 +177,9 @@ def _flags() -> list[Flag]:
     ]  # fmt: skip
 
 
-@command("translate", "translate lines of text with a trained model", _flags)
+@command("translate", _flags)
 def translate(values: flags.FlagValues) -> None:
-    """Translates the lines of the input, or those that the user types."""
+    """Translate lines of text with a trained model."""
     _check_combination(values)
     files = values.input or values.output or values.target_prefix
     interactive = not files and sys.stdin.isatty() and sys.stdout.isatty()
@@ -358,18 +358,14 @@ def _translate_interactively(values: flags.FlagValues, translator: LineTranslato
             print(f"error: {error}", file=sys.stderr)
 
 
-@command(
-    "parse",
-    "parse lines of text with a model that was trained on trees",
-    lambda: [
-        *model_flags(),
-        *file_flags("file of sentences, their words separated by spaces", "trees, one per line"),
-        *search_flags(),
-        *settings_flags(ComputeConfig, SEARCH_GROUP),
-    ],
-)
+@command("parse", lambda: [
+    *model_flags(),
+    *file_flags("file of sentences, their words separated by spaces", "trees, one per line"),
+    *search_flags(),
+    *settings_flags(ComputeConfig, SEARCH_GROUP),
+])  # fmt: skip
 def parse(values: flags.FlagValues) -> None:
-    """Parses lines of text."""
+    """Parse lines of text with a model that was trained on trees."""
     if model_folder.load_config(first_model_dir(values.model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {values.model_dir} was not trained on trees: train one with "

@@ -112,7 +112,6 @@ class ShapeCompiler:
         self._executor.shutdown(cancel_futures=True)
 
     def _compile(self, bucket: Bucket) -> None:
-        """Compiles a shape."""
         try:
             try:
                 self._update.compile(bucket)

@@ -158,7 +158,7 @@ class RunDirectory:
     ) -> dict[str, Any] | None:
         """Restores the newest checkpoint that is not damaged.
 
-        Returns: its training state, or None where there is no checkpoint of the run yet.
+        Returns: its training state, or None where the run has no checkpoint yet.
         Raises: UserError when all are damaged.
         """
         # The checkpoints may be of the run that is overwritten.
@@ -237,8 +237,8 @@ class RunDirectory:
         _set_aside(damaged)
         checkpoint.restore(averaged, model)
         logger.info(
-            f"averaged the last {len(paths) - len(damaged)} of {len(kept)} checkpoints, those of "
-            "the last eighth of the updates (Sec. 6.1)"
+            f"averaged the last {len(paths) - len(damaged)} of {len(kept)} checkpoints, of the "
+            "last eighth of the updates (Sec. 6.1)"
         )
 
 
@@ -269,7 +269,7 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     if new.train.learning_rate_schedule in DECAY_TO_0:
         names.add("train_steps")  # the learning rate depends on it
     if not new.data.max_shapes:
-        names.remove("max_shapes")  # of a worker, which gets that of the chief
+        names.remove("max_shapes")  # of a worker, which gets the chief's
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
         names.remove("init_from")
     if differences := old.differences(new, names):

@@ -114,11 +114,7 @@ class _Interrupted(Exception):
 
 
 class Trainer:
-    """A training run in a model folder; `build_trainer` makes it.
-
-    It reads the text, builds the model, and restores the newest checkpoint in the folder. Arguments
-    and errors are as of `build_trainer`, with the corpus of `corpus_of_run`.
-    """
+    """A training run in a model folder, resumed from its newest checkpoint; see `build_trainer`."""
 
     def __init__(
         self, config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers
@@ -172,7 +168,6 @@ class Trainer:
             load_initial_weights(self.model, self.config.train, workers)
 
     def _build(self) -> None:
-        """Builds the model and its update."""
         settings, strategy = self.config.train, self.workers.strategy
         self.precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
         self.plan = BatchPlan(self.config, self.train_batches, self.workers.replicas)
@@ -197,9 +192,8 @@ class Trainer:
         return int(self.optimizer.iterations.numpy())
 
     def _restore(self) -> bool:
-        """Restores the newest checkpoint of the directory, on all workers.
+        """Restores the newest checkpoint on all workers. Returns: whether there is one.
 
-        Returns: whether there is one.
         Raises: UserError when all are damaged, or are of another text or vocabulary.
         """
         is_chief = self.workers.is_chief
@@ -284,8 +278,8 @@ class Trainer:
         """A context in which XLA compiles some shapes; None where it is off."""
         if not self._jit_compile:
             return contextlib.nullcontext()
-        replicas = self.workers.replicas // self.workers.count
-        return contextlib.closing(ShapeCompiler(self.update, buckets, replicas, wait))
+        replicas_of_host = self.workers.replicas // self.workers.count
+        return contextlib.closing(ShapeCompiler(self.update, buckets, replicas_of_host, wait))
 
     def _train(self, log: RunLog, compiler: ShapeCompiler | None) -> bool:
         """The training loop. Returns: False when interrupted."""
@@ -356,7 +350,7 @@ class Trainer:
 
         Returns: whether a worker is to save and stop; whether one has reached its deadline.
         """
-        interrupted = late = 0.0  # workers
+        interrupted = late = 0.0  # numbers of workers
         while len(self._in_flight) > remaining:
             step, tensors, padded = self._in_flight.pop(0)
             result = {name: value.numpy() for name, value in tensors.items()}
@@ -392,9 +386,9 @@ class Trainer:
     def validate(self) -> dict[str, Any]:
         """Computes the metrics of the validation split, and of the further validation texts.
 
-        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
-          of the first `bleu_sentences` BLEU, with its signature, chrF, and the part of them that is
-          cut off at the longest output; of a further text with its name and / before theirs.
+        Returns: loss (nats a token), perplexity and accuracy by name, and of greedy translations of
+          the first `bleu_sentences` BLEU, its signature, chrF, and the part of them that is cut off
+          at the longest output; before the names of a further text, its name and /.
         """
         values: dict[str, Any] = {}
         for text in self.validation_texts:
@@ -417,7 +411,7 @@ class Trainer:
     def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """The scores of greedy translations, of which each worker makes a part.
 
-        Raises: _Interrupted on all of them when the run is to stop.
+        Raises: _Interrupted on all workers when the run is to stop.
         """
         sources, references = zip(*pairs)
         rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
@@ -477,9 +471,9 @@ class Trainer:
             self._diverged(self.step - 1, f"the weights {weights[finite.argmin()].path}")
 
     def _diverged(self, step: int, values: str) -> NoReturn:
-        """Writes the sentences of the batch of an update to a TSV file.
+        """Writes the sentences of an update's batch to a TSV file. The step is counted from 0.
 
-        Raises: UserError, which says what `values` are not finite. The step is counted from 0.
+        Raises: UserError, which says what `values` are not finite.
         """
         problem = f"training diverged at update {step + 1:,}: {values} are not finite"
         if not self.workers.is_chief:
