@@ -16,9 +16,7 @@ from tf_transformer.visualization.history import describe_history, plot_history
 
 
 @command("info", lambda: [
-    Flag(
-        "preset", str, f"the preset to describe: {', '.join([*PRESETS, *VARIATIONS])}", "pocket"
-    ),
+    Flag("preset", str, f"the preset to describe: {', '.join([*PRESETS, *VARIATIONS])}", "pocket"),
     Flag("model_dir", str, "model folder to describe; `info FOLDER` does the same"),
     Flag("plot", str, "PNG file for loss, BLEU, learning rate and speed of the run"),
 ], positional="model_dir")  # fmt: skip

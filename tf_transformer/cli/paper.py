@@ -25,9 +25,7 @@ RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_
     Flag("data", str, "sentence pairs, as for train", DataConfig.data),
     *language_flags(),
     Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
-    Flag(
-        "model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"
-    ),
+    Flag("model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"),
 ])  # fmt: skip
 def table3(values: flags.FlagValues) -> None:
     """Print Table 3 of the paper with our parameter counts, or train its rows."""
