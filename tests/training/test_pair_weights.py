@@ -84,14 +84,10 @@ def test_a_common_factor_has_no_effect(plain, factor):
     assert_close(updated(INP, TAR, np.full(16, factor))[0], plain[0])
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        dict(replicas=2, micro_batch_tokens=24),  # of 3 rows, with rows of padding
-        pytest.param(dict(replicas=2, micro_batch_tokens=24, jit=True), marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [
+    dict(replicas=2, micro_batch_tokens=24),  # of 3 rows, with rows of padding
+    pytest.param(dict(replicas=2, micro_batch_tokens=24, jit=True), marks=pytest.mark.slow),
+], ids=str)  # fmt: skip
 def test_replicas_micro_batches_and_xla(weighted, monkeypatch, changes):
     monkeypatch.setattr(loss, "chunk_tokens", lambda: 5)  # several chunks, the last one padded
     monkeypatch.setattr(loss, "CHUNK_MULTIPLE", 1)

@@ -53,14 +53,10 @@ def gradients_by_weight(precision, jit_compile, **changes):
     }
 
 
-@pytest.mark.parametrize(
-    ("changes", "cases"),
-    [
-        ({"positional_encoding": "learned"}, [BFLOAT16_XLA, FLOAT16]),
-        ({"shared_embeddings": False}, [BFLOAT16, FLOAT16]),
-    ],
-    ids=["shared embeddings", "separate embeddings"],
-)
+@pytest.mark.parametrize(("changes", "cases"), [
+    ({"positional_encoding": "learned"}, [BFLOAT16_XLA, FLOAT16]),
+    ({"shared_embeddings": False}, [BFLOAT16, FLOAT16]),
+], ids=["shared embeddings", "separate embeddings"])  # fmt: skip
 def test_low_precision_gradients_of_many_tokens(changes, cases):
     """Each gradient is within 5% of that in float32, with and without XLA.
 
