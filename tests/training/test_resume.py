@@ -58,16 +58,16 @@ def assert_equal_runs(folder, expected):
         assert_same_arrays(os.path.join(folder, name), os.path.join(expected, name))
 
 
-def stop_in(owner, name, trainer, step, killed):
-    """Stops a run in a function: by SIGTERM, or without an end, as `kill -9` does."""
+def stop_in(owner, name, trainer, step, number):
+    """Stops a run in a function: by a signal, or without an end, as `kill -9` does."""
     function = getattr(owner, name)
 
     @functools.wraps(function)
     def stopping(*arguments, **options):
         if trainer.step == step:
-            if killed:
+            if not number:
                 raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return function(*arguments, **options)
 
     setattr(owner, name, stopping)
@@ -78,17 +78,17 @@ def test_stopped_at_every_kind_of_moment(tiny_config, model_dir, tmp_path):
 
     A validation that was interrupted, or killed before the next checkpoint, is made again.
     """
-    for name, step, killed, saved in (
-        ("update", 2, False, [3, 0]),  # while results of earlier updates have not been read
-        ("update", 5, False, [6, 0]),  # before a validation
-        ("encode", 6, False, [6, 0]),  # in its translation
-        ("update", 7, True, [6, 0]),
-        ("validate", 12, False, [12, 6]),
+    for name, step, number, saved in (
+        ("update", 2, signal.SIGTERM, [3, 0]),  # with results of updates that are not read
+        ("update", 5, signal.SIGUSR1, [6, 0]),  # before a validation
+        ("encode", 6, signal.SIGXCPU, [6, 0]),  # in its translation
+        ("update", 7, None, [6, 0]),
+        ("validate", 12, signal.SIGTERM, [12, 6]),
     ):
         trainer = build_trainer(tiny_config, str(tmp_path))
         owner = trainer.tokenizers[0] if name == "encode" else trainer
-        stop_in(owner, name, trainer, step, killed)
-        if killed:
+        stop_in(owner, name, trainer, step, number)
+        if number is None:
             with pytest.raises(KeyboardInterrupt):
                 trainer.run()
         else:

@@ -12,6 +12,7 @@ The flags of settings take range, default and help from the dataclasses of `conf
 from __future__ import annotations
 
 import dataclasses
+import logging
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.data.readers import describe_data
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS
+
+logger = logging.getLogger(__name__)
 
 COLUMNS = 100  # of the help
 # The titles of the groups of flags in the help.
@@ -243,6 +246,13 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
         if flag.required and values[flag.name].value is None:
             raise UserError(f"--{flag.name} is missing")
     return values
+
+
+def warn_of_repeated(values: flags.FlagValues) -> None:
+    """Warns of flags that were given several times."""
+    repeated = {f"--{name}={flag.value}" for name in values if (flag := values[name]).present > 1}
+    if repeated:
+        logger.warning(f"given several times, the last value counts: {', '.join(sorted(repeated))}")
 
 
 def _define(declared: Iterable[Flag]) -> flags.FlagValues:

@@ -12,7 +12,7 @@ import sys
 from tf_transformer.cli import (  # noqa: F401  # isort: skip
     training, translation, evaluation, scoring, paper, export, serving, info, comparison, doctor,
 )  # fmt: skip
-from tf_transformer.cli.command import COMMANDS, parse, usage
+from tf_transformer.cli.command import COMMANDS, parse, usage, warn_of_repeated
 from tf_transformer.cli.interrupts import received_signal
 from tf_transformer.cli.messages import log_to_stderr, report, stop_logging
 from tf_transformer.config import GONE_SINCE
@@ -66,6 +66,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
     log_to_stderr(level)
+    warn_of_repeated(values)
     if values.quiet:  # the bars of this package and of TFDS obey tqdm's variable
         os.environ["TQDM_DISABLE"] = "1"
     try:
@@ -88,6 +89,7 @@ def run() -> None:
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "surrogateescape")):
         if isinstance(stream, io.TextIOWrapper):  # it is None where the shell has closed it
             stream.reconfigure(encoding="utf-8", errors=errors)
+    os.environ["MPLBACKEND"] = "agg"  # plots are files; the backend of a notebook may be missing
     code = main()
     if received_signal():  # the threads of a computation or of a request may need minutes to end
         os._exit(code)

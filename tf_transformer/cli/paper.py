@@ -52,10 +52,14 @@ def table3(values: flags.FlagValues) -> None:
         log_to_folder(os.path.join(folder, first))
         complete = paper_table.run_row(first, config, folder)
     else:  # each row in its own process
-        given = [f"--{name}={values[name].value}" for name in values if values[name].present]
-        program = [sys.executable, "-m", "tf_transformer", "table3", *given]
-        program.append(f"--model_dir={folder}")  # of a flag that is given twice, the last counts
-        complete = paper_table.run_rows(configs, lambda name: [*program, f"--rows={name}"], folder)
+        given = {name: values[name].value for name in values if values[name].present}
+
+        def program(row: str) -> list[str]:
+            settings = {**given, "model_dir": folder, "rows": row}.items()
+            flags_of_row = [f"--{name}={value}" for name, value in settings]
+            return [sys.executable, "-m", "tf_transformer", "table3", *flags_of_row]
+
+        complete = paper_table.run_rows(configs, program, folder)
     with atomic_write(os.path.join(folder, "results.md")) as file:
         file.write(f"{paper_table.describe_results(folder)}\n")
     if not complete:

@@ -180,5 +180,5 @@ def ctranslate2_translator(
     options = values.compute_type, number_of_cores(), values.min_length or 0
     translator = CTranslate2Translator(folder, *options, **given(values, (DecodeConfig,)))
     if values.tag:
-        check_tag(values.tag, translator.encode)
+        check_tag(values.tag, translator.tags)
     return translator, read_description(folder)

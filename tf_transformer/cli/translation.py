@@ -102,7 +102,7 @@ def load_translator(
     with tf.distribute.MirroredStrategy(gpus).scope() if gpus[1:] else contextlib.nullcontext():
         translator = Translator.load(model_dir, checkpoint, generation, **options)
     if tag := values[tag_name].value if tag_name in values else None:
-        check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_name)
+        check_tag(tag, translator.tags, tag_name)
     return translator
 
 

@@ -60,17 +60,20 @@ STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is re
 
 
 class PreemptionHandler:
-    """A context in which Ctrl-C, SIGTERM and SIGHUP only set `requested`, for the training loop.
+    """A context in which Ctrl-C and other signals only set `requested`, for the training loop.
 
-    A cluster sends SIGTERM before it takes a job away, to all processes, and a parent process
-    passes it on. SIGHUP, also more than once, comes when the terminal is closed. After any of them,
-    Ctrl-C stops at once. A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
+    A cluster sends SIGTERM before it takes a job away, Slurm also the signal of `--signal`, to all
+    processes, and a parent process passes it on. SIGXCPU says that the limit of CPU time is near,
+    SIGHUP that the terminal is closed; both come several times. After any of them, Ctrl-C stops at
+    once. A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
 
     Args:
       second_interrupt: what Ctrl-C then does; None for the handler that was set before.
     """
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    SIGNALS = (
+        signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU,
+    )  # fmt: skip
 
     def __init__(self, second_interrupt: Handler = None) -> None:
         self.requested = False
@@ -214,7 +217,7 @@ class Trainer:
         return True
 
     def run(self, second_interrupt: Handler = None) -> bool:
-        """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
+        """Trains until the wanted number of updates or minutes, or until a signal.
 
         At the end, the last checkpoints are averaged. `PreemptionHandler` gets `second_interrupt`.
 
