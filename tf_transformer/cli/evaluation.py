@@ -163,8 +163,7 @@ class TestSet:
 def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     """Reads the pairs of --data and --split, or the test set of the model's own text, `data`.
 
-    Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
-      of references has another number of lines.
+    Raises: UserError for no pairs, too many for --baseline, or another number of references.
     """
     name = values.data or data.data
     texts, own_texts = _texts(name, data), _texts(data.data, data)
@@ -232,10 +231,7 @@ def read_aligned(path: str, number: int, kind: str) -> list[str]:
 
 
 def tag_for(data: DataConfig, source: str, target: str) -> str:
-    """Returns the tag with which a model translates from a language to another one; "" for none.
-
-    The first corpus of the model with these languages has it, or else the first corpus of all.
-    """
+    """Returns the tag, or "", of the model's first corpus with these languages, or else of all."""
     names = data.data.split(",") if "," in data.tag else readers.corpus_names(data.data)
     tags = data.tag.split(",") if data.tag else [""] * len(names)
     for name, tag in zip(names, tags):

@@ -30,16 +30,12 @@ def _option_flags() -> Iterator[Flag]:
 
 @command("export", lambda: [
     *model_flags(),
-    Flag(
-        "format", tuple(EXPORT_FORMATS),
-        "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()),
-        next(iter(EXPORT_FORMATS)),
-    ),
-    Flag(
-        "output", str,
-        "folder or file to write, for saved_model the folder of all versions (default: "
-        "MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
-    ),
+    Flag("format", tuple(EXPORT_FORMATS),
+         "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()),
+         next(iter(EXPORT_FORMATS))),
+    Flag("output", str,
+         "folder or file to write, for saved_model the folder of all versions (default: "
+         "MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)"),
     *_option_flags(),
     *search_flags(),
 ])  # fmt: skip
@@ -67,11 +63,9 @@ def export(values: FlagValues) -> None:
 
 @command("import", lambda: [
     Flag("format", ("huggingface",), "a MarianMTModel of transformers", "huggingface"),
-    Flag(
-        "input", str,
-        "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
-        required=True,
-    ),
+    Flag("input", str,
+         "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
+         required=True),
     Flag("output", str, "model folder to write", required=True),
     *language_flags(" (default: the model's, or en and de)"),
 ])  # fmt: skip

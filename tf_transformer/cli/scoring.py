@@ -42,11 +42,9 @@ if TYPE_CHECKING:
 
 @command("score", lambda: [
     *model_flags(),
-    Flag(
-        "input", str,
-        f"sentence pairs: a file (.{', .'.join(PAIR_FORMATS)}), or two files "
-        "SOURCE_FILE,TARGET_FILE (default: TSV on standard input)",
-    ),
+    Flag("input", str,
+         f"sentence pairs: a file (.{', .'.join(PAIR_FORMATS)}), or two files "
+         "SOURCE_FILE,TARGET_FILE (default: TSV on standard input)"),
     Flag("output", str, "file for the scores (default: standard output)"),
     Flag("tokens", bool, "add columns: the sub-words, and their log-probabilities", False),
     Flag("normalize", bool, "divide by the length penalty, as translate --n_best", False),
@@ -91,11 +89,9 @@ def score(values: flags.FlagValues) -> None:
     Flag("reverse_model_dir", str, "the same for models of the opposite direction"),
     tag_flag("the lines have their tags; for --model_dir"),
     Flag("reverse_tag", str, "tag before each translation, for --reverse_model_dir"),
-    Flag(
-        "weights", str,
-        "weights, separated by commas: of the score in the list, of each --model_dir, of each "
-        "--reverse_model_dir (default: 1 for all)",
-    ),
+    Flag("weights", str,
+         "weights, separated by commas: of the score in the list, of each --model_dir, of each "
+         "--reverse_model_dir (default: 1 for all)"),
     N_BEST_FLAG,
     setting_flag("length_penalty"),
 ])  # fmt: skip

@@ -36,20 +36,14 @@ CTRANSLATE2 = "ctranslate2"
 
 
 @command("serve", lambda: [
-    Flag(
-        "model_dir", str,
-        "model folders, whose exports are served, separated by commas (default: the built-in "
-        f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
-    ),
-    Flag(
-        "export_dir", str,
-        "folders of the exported versions, separated by commas (default: "
-        "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)",
-    ),
-    Flag(
-        "name", str,
-        "names in URLs, separated by commas (default: transformer; of several, their folders')",
-    ),
+    Flag("model_dir", str,
+         "model folders, whose exports are served, separated by commas (default: the built-in "
+         f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)"),
+    Flag("export_dir", str,
+         "folders of the exported versions, separated by commas (default: "
+         "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)"),
+    Flag("name", str,
+         "names in URLs, separated by commas (default: transformer; of several, their folders')"),
     *engine_flags(),
     *settings_flags(ServeConfig, "Server"),
 ])  # fmt: skip
@@ -159,11 +153,8 @@ def _is_export(folder: str) -> bool:
 def ctranslate2_translator(
     values: FlagValues, model_dir: str
 ) -> tuple[CTranslate2Translator, dict[str, Any]]:
-    """Loads a model for translate, on all cores.
+    """Loads a model folder, whose export is in the cache, or an export, on all cores.
 
-    Args:
-      values: the flags.
-      model_dir: a model folder, whose export is in the cache, or a folder with an export.
     Returns: the translator, and the description of its export.
     """
     from tf_transformer.export.cache import ctranslate2_export

@@ -35,10 +35,8 @@ PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATION
 @command("train", lambda: [
     Flag("preset", str, f"the settings to start from: {PRESET_NAMES}", "pocket"),
     Flag("config", str, "file to start from in place of --preset: the config.json of a run"),
-    Flag(
-        "model_dir", str,
-        "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)",
-    ),
+    Flag("model_dir", str,
+         "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)"),
     Flag("dry_run", bool, "print the plan, make two updates without saving, and stop", False),
     Flag("overwrite", bool, "remove what is in the model folder, and start a new run", False),
     *train_flags(),
@@ -120,16 +118,14 @@ def _read_config(path: str) -> Config:
 
 
 def _check_memory(config: Config, workers: Workers) -> None:
-    """Checks that the weights fit into the memory of this host, where CPUs compute the updates.
+    """Raises: UserError when the weights do not fit into the memory of this host, without GPUs.
 
-    Without this check, the kernel would end the process without a message.
-
-    Raises: UserError when they do not fit.
+    The kernel would end the process without a message.
     """
     import tensorflow as tf
 
     if tf.config.list_logical_devices("GPU"):
-        return  # the memory of a GPU has its own error
+        return  # whose memory has its own error
     # The vocabularies are not known yet, and this is their largest size.
     size = config.model.target_vocab_size if config.train.init_from else config.data.vocab_size
     model = config.with_vocabularies(size, size).model

@@ -18,9 +18,9 @@ def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> s
     """Chooses the name of the Keras dtype policy.
 
     Args:
-      wanted: the setting `precision`. "auto" chooses bfloat16 where every device has matrix
-        multiplication in it: GPUs of compute capability 8 or higher, and CPUs with AMX. On other
-        CPUs TensorFlow's bfloat16 is slower than its float32.
+      wanted: the setting `precision`. "auto" chooses bfloat16 where every device has matrix units
+        for it: GPUs of compute capability 8 or higher, and CPUs with AMX. On other CPUs, float32
+        is faster.
       gpus: of the run, none for a CPU.
     """
     if wanted != "auto":

@@ -36,9 +36,8 @@ BATCH_ORDER = 2
 
 SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization are tried
 
-# Settings that may change when a run continues. They decide where an update is computed and how
-# long the run is, not what an update is, except for rounding and, under XLA or other shards, the
-# dropout masks. The text itself has a checksum.
+# Settings that may change when a run continues: where an update is computed and how long the run
+# is, not what an update is, but for rounding and dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
     "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience", "validation",
@@ -60,8 +59,7 @@ class RunDirectory:
     Args:
       path: the folder, created where it does not exist; None for a temporary one, which a worker
         other than the chief has.
-      overwrite: whether to remove a run or a model in it, and to start a new run. They are removed
-        by `begin`, when nothing can refuse the new run any more.
+      overwrite: whether `begin` removes a run or a model in it, to start a new run.
     Raises: UserError when another process trains in it.
     """
 
@@ -115,8 +113,8 @@ class RunDirectory:
           max_shapes: of a new run, where the setting is 0.
         Returns: the settings with the vocabulary sizes, the number of shapes and absolute paths of
           the data; the tokenizers.
-        Raises: UserError when the run in the folder has other settings, when the folder holds a
-          model without the checkpoints to resume from, or for text that cannot be used.
+        Raises: UserError for a folder with a run of other settings, or with a model without the
+          checkpoints to resume from, and for text that cannot be used.
         """
         models = [os.path.basename(path) for path in model_folder.all_checkpoints(self.path)]
         started = None
@@ -190,7 +188,7 @@ class RunDirectory:
     ) -> None:
         """Writes the checkpoint of the update `state["step"]`, and removes the oldest ones.
 
-        A thread does it, with a copy of all that a checkpoint holds. There is one copy at a time.
+        A thread does it, with the only copy of all that a checkpoint holds.
 
         Raises: UserError when the file before it could not be written, as `wait` does.
         """
@@ -207,10 +205,7 @@ class RunDirectory:
         self._written = self._writer.submit(write)
 
     def _prune(self, settings: TrainConfig) -> None:
-        """Removes checkpoints beyond `max_checkpoints`, and the ones of interruptions.
-
-        So the average is as in a run without interruptions.
-        """
+        """Removes the checkpoints of interruptions, and beyond `max_checkpoints` the oldest."""
         *earlier, last = paths = step_checkpoints(self.path)
         regular = [path for path in earlier if checkpoint_step(path) % settings.save_steps == 0]
         kept = [*regular, last][-settings.max_checkpoints :]
@@ -224,10 +219,7 @@ class RunDirectory:
         self._written = self._writer.submit(checkpoint.write, path, contents)
 
     def average(self, model: keras.Model, settings: TrainConfig) -> None:
-        """Writes the mean of the `last_eighth` of the checkpoints, and restores it (Sec. 6.1).
-
-        Damaged ones are left out.
-        """
+        """Writes and restores the mean of the `last_eighth` of the checkpoints (Sec. 6.1)."""
         self.wait()
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
@@ -249,10 +241,7 @@ def _set_aside(damaged: list[str]) -> None:
 
 
 def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> None:
-    """Checks that the run in a folder resumes with the batches with which it was started.
-
-    Raises: UserError when the state of its checkpoint has another checksum or order of batches.
-    """
+    """Raises: UserError when a run's checkpoint has another checksum or order of batches."""
     order = state.get("batch_order", BATCH_ORDER)
     if (state["data"], order) != (checksum, BATCH_ORDER):
         raise UserError(

@@ -71,9 +71,7 @@ class PreemptionHandler:
       second_interrupt: what Ctrl-C then does; None for the handler that was set before.
     """
 
-    SIGNALS = (
-        signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU,
-    )  # fmt: skip
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
     def __init__(self, second_interrupt: Handler = None) -> None:
         self.requested = False
@@ -177,14 +175,9 @@ class Trainer:
         if not settings.micro_batch_tokens:  # a GPU begins with the whole batch: `_fit_memory`
             tokens = self.config.data.batch_tokens if self._gpus else MICRO_BATCH_TOKENS
             self.plan = self.plan.with_micro_batches(tokens)
-        self.update = Update(
-            self.plan.config,
-            self.precision,
-            strategy,
-            accumulate=self.plan.accumulation_steps > 1,
-            jit_compile=self._jit_compile,
-            weighted=self.train_batches.weighted,
-        )
+        accumulate, weighted = self.plan.accumulation_steps > 1, self.train_batches.weighted
+        arguments = self.plan.config, self.precision, strategy, accumulate
+        self.update = Update(*arguments, jit_compile=self._jit_compile, weighted=weighted)
         self.model, self.optimizer = self.update.model, self.update.optimizer
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
@@ -247,8 +240,7 @@ class Trainer:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
 
         Each shape is tried without XLA, with which an update needs less, the longest sentences
-        first, whose attention needs most. Where one of several workers lacks memory, all stop. The
-        log then has the devices and the division.
+        first. Where one of several workers lacks memory, all stop. Describes the result in the log.
         """
         given = self.config.train.micro_batch_tokens
         fits = not self._gpus
@@ -366,10 +358,7 @@ class Trainer:
         return interrupted > 0 or self._interrupted(), late > 0
 
     def _validate(self, log: RunLog) -> bool:
-        """Validates, and saves the weights when their score is the best so far.
-
-        Returns: False when the run is to stop, on all workers.
-        """
+        """Validates, and saves the best weights so far. Returns: False when all are to stop."""
         if self._saved == (0, 0):
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
         self._check_finite()
@@ -412,10 +401,7 @@ class Trainer:
         return values
 
     def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The scores of greedy translations, of which each worker makes a part.
-
-        Raises: _Interrupted on all workers when the run is to stop.
-        """
+        """The scores of greedy translations, of which each worker makes a part, or _Interrupted."""
         sources, references = zip(*pairs)
         rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
         translations: list[list[Any]] | None = None  # text, whether it is cut off
@@ -474,7 +460,7 @@ class Trainer:
             self._diverged(self.step - 1, f"the weights {weights[finite.argmin()].path}")
 
     def _diverged(self, step: int, values: str) -> NoReturn:
-        """Writes the sentences of an update's batch to a TSV file. The step is counted from 0.
+        """Writes the sentences of an update's batch, counted from 0, to a TSV file.
 
         Raises: UserError, which says what `values` are not finite.
         """
@@ -560,8 +546,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
 
     Args:
       config: the settings; the sizes of the vocabularies follow from the text.
-      model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
-        workers, it is the chief's.
+      model_dir: the model folder, created where it does not exist; of several workers, the chief's.
       overwrite: whether to remove a run or a model in the folder, and to start a new run.
     Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
       model without its checkpoints, or one in which another process trains.
