@@ -124,21 +124,6 @@ def test_other_settings_in_the_same_folder_are_refused(tiny_config, model_dir):
     assert (model_dir / "averaged.npz").exists()  # nothing is removed before a new checkpoint
 
 
-def test_training_resumes_from_the_last_checkpoint(tiny_config, model_dir, tmp_path):
-    """Not from the average; the best score is kept; an old average does not hide new weights."""
-    folder = shutil.copytree(model_dir, tmp_path / "model")
-    paths = step_checkpoints(str(folder))
-    checkpoint.average(paths, str(folder / "averaged.npz"))
-    last = arrays(paths[-1], "model/")
-    resumed = build_trainer(tiny_config, str(folder))
-    for name, variable in checkpoint.named_weights(resumed.model).items():
-        np.testing.assert_array_equal(variable.numpy(), last[name])
-    assert resumed.progress.best[0] == "BLEU"
-    resumed.directory.save(resumed.model, resumed.optimizer, {"step": 13}, resumed.config.train)
-    resumed.directory.close()
-    assert not (folder / "averaged.npz").exists()
-
-
 def test_run_killed_after_its_first_validation_resumes(tiny_config, tmp_path):
     """The validation comes before the first regular checkpoint here."""
 
