@@ -16,19 +16,13 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from itertools import islice
 
 import pytest
 from serving.fake_models import wait_until
 
 from tf_transformer import __version__
-from tf_transformer.data.pocket import read_pairs
 
 ROOT = pathlib.Path(__file__).parents[1]
-SIZES = (
-    "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
-    "--warmup_steps=10", "--log_steps=10", "--bleu_sentences=4",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +68,6 @@ def run(folder, *arguments, text=None, program="tf-transformer"):
     return out
 
 
-@pytest.fixture(scope="module")
-def trained(folder):
-    """A model folder of the installed program."""
-    pairs = list(islice(read_pairs(), 400))
-    for side, language in enumerate(("en", "de")):
-        text = "".join(f"{pair[side]}\n" for pair in pairs)
-        (folder / f"train.{language}").write_text(text, "utf-8")
-    run(folder, "train", "--data=.", "--model_dir=model", "--train_steps=20", *SIZES)
-    return "model"
-
-
 def test_version_and_help(folder):
     assert run(folder, "--version") == f"{__version__}\n"
     assert "tf-transformer COMMAND" in run(folder, "--help")
@@ -110,16 +93,6 @@ def test_doctor(folder):
     assert run(folder, "doctor").endswith("OK: training works here\n")
     # Which tensorflow-datasets needs to prepare a data set, and does not declare.
     run(folder, "-c", "import importlib_resources", program="python")
-
-
-def test_translate(folder, trained):
-    out = run(folder, "translate", f"--model_dir={trained}", text="Anna sleeps.\nI see you.\n")
-    assert out.count("\n") == 2
-
-
-def test_export_and_serve(folder, trained):
-    run(folder, "export", f"--model_dir={trained}")
-    assert_serves(folder, f"--model_dir={trained}")
 
 
 def answer_of(url, data):
