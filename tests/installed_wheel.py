@@ -101,14 +101,17 @@ def answer_of(url, data):
         return json.load(response)
 
 
-def assert_serves(folder, *flags, name="transformer"):
-    """A server starts, answers one request, and ends on SIGTERM."""
+def test_built_in_models(folder):
+    """The package contains them: they translate, are exported and served without other flags."""
+    text, model = "The boy reads a book.\n", "--model_dir=pocket-en-de"
+    assert run(folder, "translate", model, text=text) == "Der Junge liest ein Buch.\n"
+    assert run(folder, "translate", text=text).startswith("Der Junge")
     log = folder / "serve.log"
     with open(log, "w") as file:
-        server = start(folder, "serve", "--port=0", *flags, stderr=file)
-    try:  # it may export its model first
+        server = start(folder, "serve", "--port=0", stderr=file)
+    try:  # it exports its models first
         found = wait_until(lambda: re.search("listening at (.*)", log.read_text()), seconds=300)
-        url, data = f"{found[1]}/v1/models/{name}:predict", b'{"instances": ["Anna sleeps."]}'
+        url, data = f"{found[1]}/v1/models/tatoeba-en-de:predict", b'{"instances": ["I sleep."]}'
         answer = wait_until(lambda: answer_of(url, data), seconds=300)
         assert len(answer["predictions"]) == 1
         server.send_signal(signal.SIGTERM)
@@ -116,11 +119,3 @@ def assert_serves(folder, *flags, name="transformer"):
     finally:
         server.kill()
         server.wait()
-
-
-def test_built_in_model(folder):
-    """A model that the package contains; that of `DEFAULT_MODEL` needs no flags."""
-    text, model = "The boy reads a book.\n", "--model_dir=pocket-en-de"
-    assert run(folder, "translate", model, text=text) == "Der Junge liest ein Buch.\n"
-    assert run(folder, "translate", text=text).startswith("Der Junge")
-    assert_serves(folder, name="tatoeba-en-de")

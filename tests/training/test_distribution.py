@@ -76,21 +76,13 @@ def batch(rows, seed=0):
 
 
 def make_update(
-    strategy,
-    optimizer=SGD,
-    learning_rate=0.3,
-    dropout=0.0,
-    settings=None,
-    precision="float32",
-    accumulate=False,
+    strategy, learning_rate=0.3, dropout=0.0, settings=None, precision="float32", accumulate=False
 ):
     """A function of batches, the model whose weights it updates, and its loss scale."""
     keras.utils.set_random_seed(5)
     sizes = ModelConfig(**{**SIZES, **SMALLER, "dropout_rate": dropout})
     config = Config(sizes, DataConfig(max_length=8), settings or TrainConfig())
-    run = Update(
-        config, precision, strategy, accumulate, optimizer=lambda *_: optimizer(learning_rate)
-    )  # fmt: skip
+    run = Update(config, precision, strategy, accumulate, optimizer=lambda *_: SGD(learning_rate))
 
     def update(pair):
         result = run(*map(tf.constant, pair), tf.zeros([2]))

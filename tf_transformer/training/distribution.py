@@ -42,8 +42,8 @@ _mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 def split_cpu(logical_devices: int = 0) -> None:
     """Divides the CPU into logical devices, each of which is a replica.
 
-    Half of the rows on each half of the cores is faster than every operation on all cores: most
-    are too small to be parallelized. After TensorFlow's first operation, the devices stay.
+    Half of the rows on each half of the cores is faster than every operation on all cores: most are
+    too small to be parallelized. This must come before TensorFlow's first operation.
 
     Args:
       logical_devices: how many, in place of all GPUs, which are hidden; 0 for two where there are

@@ -107,7 +107,7 @@ class RunDirectory:
     def prepare_vocabulary(
         self, config: Config, corpus: Corpus, max_shapes: int = 0
     ) -> tuple[Config, tuple[Tokenizer, Tokenizer]]:
-        """Learns the vocabularies, or loads the ones of the run in the folder.
+        """Learns the vocabularies, or loads them where the folder has a run.
 
         Args:
           max_shapes: of a new run, where the setting is 0.
@@ -219,7 +219,7 @@ class RunDirectory:
         self._written = self._writer.submit(checkpoint.write, path, contents)
 
     def average(self, model: keras.Model, settings: TrainConfig) -> None:
-        """Writes and restores the mean of the `last_eighth` of the checkpoints (Sec. 6.1)."""
+        """Writes and restores the mean of `last_eighth` of the intact checkpoints (Sec. 6.1)."""
         self.wait()
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)

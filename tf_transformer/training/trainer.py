@@ -401,7 +401,7 @@ class Trainer:
         return values
 
     def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The scores of greedy translations, of which each worker makes a part, or _Interrupted."""
+        """The scores of greedy translations, a part by each worker. Raises: _Interrupted on all."""
         sources, references = zip(*pairs)
         rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
         translations: list[list[Any]] | None = None  # text, whether it is cut off

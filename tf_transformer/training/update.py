@@ -83,7 +83,7 @@ def micro_batch_gradients(
 
 
 class Update:
-    """The update of a run, with a new model, optimizer and loss scale, in all replicas.
+    """The update of a run in all replicas, with a new model, its optimizer and its loss scale.
 
     Args:
       config: the settings, with the sizes of the vocabularies.
@@ -139,8 +139,8 @@ class Update:
         """The part of one replica.
 
         Args:
-          compiled: bool scalar, whether to use the form that XLA compiles, where there is one, at
-            the first call with a shape.
+          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. The
+            first call with a shape compiles it.
           inp: source ids of the whole batch `[B, S]`.
           tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
           stop_flags: float32 `[2]`, 1 where this worker wants to stop. Their sums are returned, so
@@ -302,7 +302,7 @@ def gradient_accumulation_steps(
 
 
 def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | int) -> tf.Tensor:
-    """Takes the rows of one of `number` micro-batches: `[B, ...]` -> `[ceil(B / number), ...]`."""
+    """Takes one of `number` micro-batches, padded: `[B, ...]` -> `[ceil(B / number), ...]`."""
     others = [[0, 0]] * (rows.shape.rank - 1)
     rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % number], *others], constant_values=PAD)
     return tf.ensure_shape(rows[index::number], [None] * rows.shape.rank)
