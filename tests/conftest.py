@@ -6,7 +6,6 @@ import resource
 import shutil
 import signal
 import stat
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Threads of CTranslate2 wait in a loop, and take the cores from the other processes.
@@ -44,32 +43,6 @@ def pytest_configure(config):
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
-
-
-PEAKS = pytest.StashKey[list[int]]()  # largest memory in bytes, of each worker
-
-
-def peak_memory():
-    """The largest resident memory of this process so far, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def pytest_sessionfinish(session):
-    if hasattr(session.config, "workeroutput"):  # this is a worker of pytest-xdist
-        session.config.workeroutput["peak_memory"] = peak_memory()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node, error):
-    if not error:
-        peaks = node.config.stash.setdefault(PEAKS, [])
-        peaks.append(node.workeroutput["peak_memory"])
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    peak = max(config.stash.get(PEAKS, [peak_memory()]))
-    terminalreporter.write_line(f"peak memory of a process: {peak / 1e9:.1f} GB")
 
 
 @pytest.fixture(scope="session")

@@ -16,19 +16,13 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from itertools import islice
 
 import pytest
 from serving.fake_models import wait_until
 
 from tf_transformer import __version__
-from tf_transformer.data.pocket import read_pairs
 
 ROOT = pathlib.Path(__file__).parents[1]
-SIZES = (
-    "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
-    "--warmup_steps=10", "--log_steps=10", "--bleu_sentences=4",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +68,6 @@ def run(folder, *arguments, text=None, program="tf-transformer"):
     return out
 
 
-@pytest.fixture(scope="module")
-def trained(folder):
-    """A model folder of the installed program."""
-    pairs = list(islice(read_pairs(), 400))
-    for side, language in enumerate(("en", "de")):
-        text = "".join(f"{pair[side]}\n" for pair in pairs)
-        (folder / f"train.{language}").write_text(text, "utf-8")
-    run(folder, "train", "--data=.", "--model_dir=model", "--train_steps=20", *SIZES)
-    return "model"
-
-
 def test_version_and_help(folder):
     assert run(folder, "--version") == f"{__version__}\n"
     assert "tf-transformer COMMAND" in run(folder, "--help")
@@ -112,30 +95,23 @@ def test_doctor(folder):
     run(folder, "-c", "import importlib_resources", program="python")
 
 
-def test_translate(folder, trained):
-    out = run(folder, "translate", f"--model_dir={trained}", text="Anna sleeps.\nI see you.\n")
-    assert out.count("\n") == 2
-
-
-def test_export_and_serve(folder, trained):
-    run(folder, "export", f"--model_dir={trained}")
-    assert_serves(folder, f"--model_dir={trained}")
-
-
 def answer_of(url, data):
     """The JSON of an answer; None while the server loads its model."""
     with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url, data) as response:
         return json.load(response)
 
 
-def assert_serves(folder, *flags, name="transformer"):
-    """A server starts, answers one request, and ends on SIGTERM."""
+def test_built_in_models(folder):
+    """The package contains them: they translate, are exported and served without other flags."""
+    text, model = "The boy reads a book.\n", "--model_dir=pocket-en-de"
+    assert run(folder, "translate", model, text=text) == "Der Junge liest ein Buch.\n"
+    assert run(folder, "translate", text=text).startswith("Der Junge")
     log = folder / "serve.log"
     with open(log, "w") as file:
-        server = start(folder, "serve", "--port=0", *flags, stderr=file)
-    try:  # it may export its model first
+        server = start(folder, "serve", "--port=0", stderr=file)
+    try:  # it exports its models first
         found = wait_until(lambda: re.search("listening at (.*)", log.read_text()), seconds=300)
-        url, data = f"{found[1]}/v1/models/{name}:predict", b'{"instances": ["Anna sleeps."]}'
+        url, data = f"{found[1]}/v1/models/tatoeba-en-de:predict", b'{"instances": ["I sleep."]}'
         answer = wait_until(lambda: answer_of(url, data), seconds=300)
         assert len(answer["predictions"]) == 1
         server.send_signal(signal.SIGTERM)
@@ -143,11 +119,3 @@ def assert_serves(folder, *flags, name="transformer"):
     finally:
         server.kill()
         server.wait()
-
-
-def test_built_in_model(folder):
-    """A model that the package contains; that of `DEFAULT_MODEL` needs no flags."""
-    text, model = "The boy reads a book.\n", "--model_dir=pocket-en-de"
-    assert run(folder, "translate", model, text=text) == "Der Junge liest ein Buch.\n"
-    assert run(folder, "translate", text=text).startswith("Der Junge")
-    assert_serves(folder, name="tatoeba-en-de")

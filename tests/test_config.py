@@ -17,41 +17,35 @@ def test_round_trip(tmp_path):
         assert Config.load(path) == preset(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("num_layers", 0, "at least 1"),
-        # The kernel rounds the rate to 2^-16, and divides by 1 - rate.
-        ("dropout_rate", float("nan"), "at most 0.999"),
-        ("epsilon", 0.0, "at least 1e-30"),
-        ("clip_norm", float("inf"), "at most 2,147,483,647"),
-        # With the length of the source it exceeded int32.
-        ("extra_decode_length", 2**31 - 1, "at most 100,000"),
-        ("num_layers", True, "a whole number"),
-        ("data", None, "text"),
-        ("shared_vocab", 1, "true or false"),
-        ("learning_rate_schedule", "step", listed(list(SCHEDULES))),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "message"), [
+    ("num_layers", 0, "at least 1"),
+    # The kernel rounds the rate to 2^-16, and divides by 1 - rate.
+    ("dropout_rate", float("nan"), "at most 0.999"),
+    ("epsilon", 0.0, "at least 1e-30"),
+    ("clip_norm", float("inf"), "at most 2,147,483,647"),
+    # With the length of the source it exceeded int32.
+    ("extra_decode_length", 2**31 - 1, "at most 100,000"),
+    ("num_layers", True, "a whole number"),
+    ("data", None, "text"),
+    ("shared_vocab", 1, "true or false"),
+    ("learning_rate_schedule", "step", listed(list(SCHEDULES))),
+])  # fmt: skip
 def test_values_out_of_range(name, value, message):
     with pytest.raises(UserError, match=f"{name} .*give {message}"):
         Config().replace(**{name: value})
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
-        ({"batch_tokens": 200}, "batch must be able to hold one sentence"),
-        ({"max_length": 2000, "batch_tokens": 9000}, "1024 positions of pe_input"),
-        ({"learning_rate": 0.001}, "learning_rate 0.001 has no effect on the schedule noam"),
-        ({"init_from": "a", "vocab_model": "b"}, "vocab_model and init_from: give one of them"),
-        ({"target_normalization": "nfc"}, "no rule of normalization 'nfc': give identity, nfkc"),
-        ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
-        ({"validation": "news"}, "give NAME=DATA"),
-        ({"validation": "a=pocket;a=pocket"}, "each name once"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
+    ({"batch_tokens": 200}, "batch must be able to hold one sentence"),
+    ({"max_length": 2000, "batch_tokens": 9000}, "1024 positions of pe_input"),
+    ({"learning_rate": 0.001}, "learning_rate 0.001 has no effect on the schedule noam"),
+    ({"init_from": "a", "vocab_model": "b"}, "vocab_model and init_from: give one of them"),
+    ({"target_normalization": "nfc"}, "no rule of normalization 'nfc': give identity, nfkc"),
+    ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
+    ({"validation": "news"}, "give NAME=DATA"),
+    ({"validation": "a=pocket;a=pocket"}, "each name once"),
+])  # fmt: skip
 def test_values_that_contradict_each_other(settings, message):
     with pytest.raises(UserError, match=message):
         Config().replace(**settings)

@@ -6,6 +6,9 @@ import json
 import pathlib
 import re
 import runpy
+import shutil
+import subprocess
+import zipfile
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -164,6 +167,20 @@ def test_files_that_repeat_the_version():
     assert citation["version"] == __version__
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
     assert next(heading for heading in headings if heading != "Unreleased") == f"[{__version__}]"
+
+
+@pytest.mark.skipif(not shutil.which("unzip"), reason="needs unzip")
+def test_the_first_cell_on_colab_keeps_the_learners_files(tmp_path):
+    """It is run again in each notebook."""
+    text = (ROOT / "notebooks" / "README.md").read_text("utf-8")
+    unpack = re.search(r"^!(.*unzip.*)$", text, re.M)[1].replace("/content", str(tmp_path))
+    with zipfile.ZipFile(tmp_path / "tf_transformer.zip", "w") as file:
+        file.writestr("notebooks/my_transformer.py", "empty")
+    own = tmp_path / "course" / "notebooks" / "my_transformer.py"
+    for content in ("empty", "written"):
+        subprocess.run(["bash", "-c", unpack], check=True, stdin=subprocess.DEVNULL)
+        assert own.read_text() == content
+        own.write_text("written")
 
 
 @pytest.mark.slow

@@ -72,41 +72,6 @@ def test_every_exercise_has_a_solution(name):
         assert CHECK.search(exercise.source)[1] == CHECK.search(source)[1]
 
 
-# What may have digits in a Markdown cell, besides the givens of the notebook.
-LIST = r"\(?[A-E]?\d+(\.\d+)*\)?((,| to| and| or|, and)[ \n]\(?[A-E]?\d+(\.\d+)*\)?)*"
-ALLOWED = re.compile(
-    r"^```.*?^```|``.+?``|`[^`]+`|\$\$.+?\$\$|\$[^$\n]+\$"  # code and formulas
-    r"|!?\[[^\]]*\]\([^)\s]*\)|</?\w[^>]*>|https?://\S+"  # links and HTML
-    r"|\b(19[4-9]|20[0-4])\d[a-z]?\b"  # years
-    r"|\b([Ss]ections?|Eqs?\.|Equations?|[Ff]ootnotes?|Tables?|Figures?|[Nn]otebooks?|[Ee]xercises?"
-    rf"|Hint|[Ll]ayers?|[Hh]eads?|[Ii]nvariants?)[ \n]{LIST}"  # of the paper and the course
-    rf"|(Sections of the paper|Minutes):\*\* {LIST}|\([A-Z], (\w+, )*\w+\)"  # the head; shapes
-    r"|\bA?\d+\.\d+(?=( \([\w, ]+\))?\*\*)|\b(A\d|[01]\d)_\w+|^ *\d+\. |^\| \d+ \|"  # items
-    r"|\b[A-Za-z]\w*(-\d+)?\w*",  # words such as GPT-2, Latin-1 and H100
-    re.M | re.S,
-)
-
-
-def digits(notebook):
-    """The numbers in Markdown cells that may become false, each with the text around it."""
-    givens = sorted(map(re.escape, notebook.metadata.get("givens", [])), key=len, reverse=True)
-    given = re.compile(rf"(?<![\d.,])({'|'.join(givens) or '(?!)'})(?!\d|[.,]\d)")
-    for i, cell in enumerate(notebook.cells):
-        if cell.cell_type == "markdown":
-            rest = ALLOWED.sub(" ", given.sub(" ", cell.source))
-            yield from (f"cell {i}: {number}" for number in re.findall(r"\S*\d\S*", rest))
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_numbers_in_the_text_are_givens(name):
-    """A measured number is printed by the cell that measures it."""
-    notebook = read(name)
-    print("givens:", notebook.metadata.get("givens", []))
-    assert not list(digits(notebook)), "print it with `course.say`, or add a given"
-    for given in notebook.metadata.get("givens", []):
-        assert given in text_of(notebook), f"{given} is not in the text"
-
-
 def passes(exercise, answer):
     """Whether an answer is right, without the guard of `check` against the package."""
     try:

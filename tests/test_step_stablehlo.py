@@ -1,12 +1,9 @@
 """An update of a training as StableHLO for a GPU, made on a machine without one."""
 
-import re
-
 import numpy as np
 import pytest
 import step_stablehlo
 import tensorflow as tf
-from gpu_check.short_runs import tensor_float_32
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
@@ -22,12 +19,9 @@ CONFIG = (
 )
 
 
-@pytest.mark.parametrize(("tf32", "precision"), [(True, "DEFAULT"), (False, "HIGHEST")])
-def test_the_update_compiles_for_gpus(tf32, precision):
-    with tensor_float_32(tf32):
-        text = step_stablehlo.update_text(CONFIG, build_model(CONFIG.model), SHAPE)
+def test_the_update_compiles_for_gpus():
+    text = step_stablehlo.update_text(CONFIG, build_model(CONFIG.model), SHAPE)
     assert "custom_call" not in text  # nothing is computed on the host
-    assert set(re.findall(r"dot_general .* precision = \[(\w+),", text)) == {precision}
 
 
 def test_the_pure_update_is_that_of_training():

@@ -37,6 +37,20 @@ def arrays(path, prefix=""):
         return {name.removeprefix(prefix): file[name] for name in names}
 
 
+def values_of(update):
+    """The values of the variables of an `Update`, and the state of its loss scale."""
+    variables = [*update.model.variables, *update.optimizer.variables]
+    return [variable.numpy() for variable in variables], update.loss_scale.state()
+
+
+def assert_unchanged(update, expected):
+    """An `Update` has these `values_of`, to the last bit."""
+    values, scale = values_of(update)
+    assert scale == expected[1]
+    for left, right in zip(values, expected[0], strict=True):
+        assert left.tobytes() == right.tobytes()
+
+
 def assert_same_arrays(path, expected_path):
     """Two checkpoints are equal to the last bit: weights, optimizer and training state."""
     found, expected = arrays(path), arrays(expected_path)

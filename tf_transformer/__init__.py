@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
 def _register(keras: Any = None) -> None:
     """Imports what registers itself for `keras.models.load_model`.
 
-    This follows the import of Keras, or that of a public name where a module of this package has
+    This follows the import of Keras, or of a public name where a module of this package has
     imported Keras: it could not be imported again at that time.
     """
     modules = ("tf_transformer.model", "tf_transformer.training")

@@ -432,7 +432,7 @@ class Config:
         return {name: value for part in vars(self).values() for name, value in vars(part).items()}
 
     def differences(self, other: "Config", names: Collection[str]) -> str:
-        """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for those of `names` that differ."""
+        """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for the names that differ."""
         after = other.values()
         return ", ".join(
             f"{name} {str(old) or 'none'} (now {str(after[name]) or 'none'})"

@@ -1,4 +1,4 @@
-"""The errors that the package raises for a user's mistake, and those of a damaged `.npz` file."""
+"""The errors that the package raises for a user's mistake, or meets in a damaged `.npz` file."""
 
 import contextlib
 import errno
@@ -41,7 +41,7 @@ def explain_missing_package(name: str = "", extra: str = "serving") -> Iterator[
     """Turns the error of an import into a `UserError` that tells how to install the package.
 
     Args:
-      name: of the package for pip; "" for that of the module which was not found.
+      name: of the package for pip; "" for the name of the module which was not found.
       extra: of this package, to which it belongs.
     """
     try:

@@ -101,7 +101,7 @@ def write_checksums(folder: str) -> None:
 
 
 def is_intact(folder: str) -> bool:
-    """Whether a folder has the files of its SHA256SUMS and no others, with the same content."""
+    """Whether a folder has the files of its SHA256SUMS, with the same content, and no others."""
     try:
         text = pathlib.Path(folder, CHECKSUMS).read_text("utf-8")
         lines = [line.split("  ", 1) for line in text.splitlines()]

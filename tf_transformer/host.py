@@ -82,7 +82,7 @@ def keras_mistake() -> str:
 def _limits(name: str) -> list[str]:
     """The limits of this process in files of version 2 of cgroups, from its own to the root.
 
-    Inside a container, the path of the cgroup may be that of the host, and only the root exists.
+    Inside a container, the path of the cgroup may be the host's, and only the root exists.
     """
     path = _read(CGROUP_OF_PROCESS).partition("::/")[2]
     folders = [CGROUP_ROOT / path, *(CGROUP_ROOT / path).parents]

@@ -6,7 +6,6 @@ to a bug report.
 
 import argparse
 import contextlib
-import io
 import logging
 import os
 import sys
@@ -16,11 +15,12 @@ os.environ["TQDM_DISABLE"] = "1"  # no progress bars
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
+from absl.flags import FlagValues
 
 from gpu_check.report import check_gpus
-from gpu_check.results import Report, Result
+from gpu_check.results import Report
 from gpu_check.sizes import SIZES
-from tf_transformer.cli import main as command_line
+from tf_transformer.cli.doctor import doctor
 from tf_transformer.cli.terminal import set_environment
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import split_cpu
@@ -56,14 +56,16 @@ def _check(scale: str, logical_devices: int, output: str) -> list[str]:
         raise UserError("gpu-check is for one host: unset TF_CONFIG")
     _choose_devices(logical_devices)
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
-    print("checking with doctor", flush=True)
-    with contextlib.redirect_stdout(io.StringIO()) as installation:
-        works = command_line.main(["doctor", "--quiet"]) == 0
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     names = ", ".join(device.name.split("device:")[-1] for device in devices)
-    report = Report(output, names, installation.getvalue())
-    report.add(Result("doctor", works, "see Installation"))
-    if works:
+    report = Report(output, names)
+
+    def check_installation() -> tuple[bool, str]:
+        with contextlib.redirect_stdout(report.installation):
+            return doctor(FlagValues()) == 0, "see Installation"
+
+    report.check("doctor", check_installation)
+    if not report.failed:
         check_gpus(SIZES[scale](), report)
     report.finish()
     return report.failed
@@ -77,8 +79,6 @@ def _choose_devices(logical_devices: int) -> None:
     set_environment()  # which TensorFlow reads when it makes its devices
     if logical_devices:
         split_cpu(logical_devices)
-        if tf.config.get_visible_devices("GPU"):
-            tf.config.set_visible_devices([], "GPU")
     elif not tf.config.get_visible_devices("GPU"):
         raise UserError(
             "TensorFlow finds no GPU: `tf-transformer doctor` says why; to try this program on the "

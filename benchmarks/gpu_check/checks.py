@@ -19,7 +19,7 @@ from gpu_check.results import Report, Result, Table
 from gpu_check.short_runs import ShortRuns, pocket_pairs, tensor_float_32
 from gpu_check.sizes import SAME, Sizes, Tolerance, Variant
 from tf_transformer.checkpoints.model_folder import checkpoint_step, read_metrics, step_checkpoints
-from tf_transformer.training.trainer import build_trainer
+from tf_transformer.training.trainer import Trainer, build_trainer
 
 MAX_SKIPPED = 5  # float16: updates until the loss scale is small enough
 SHOWN_LOSSES = 6  # rows of the table of losses
@@ -108,14 +108,14 @@ def _resume(sizes: Sizes, scratch: str) -> tuple[bool, str]:
     uninterrupted = os.path.join(scratch, "uninterrupted")
     resumed = os.path.join(scratch, "resumed")
     with tensor_float_32(False), _errors_only():
-        build_trainer(config, uninterrupted).run()
+        _train(build_trainer(config, uninterrupted))
         shutil.copytree(uninterrupted, resumed)
         for path in step_checkpoints(resumed):
             if checkpoint_step(path) > first:
                 os.remove(path)
         trainer = build_trainer(config, resumed)
         restored = trainer.step
-        trainer.run()
+        _train(trainer)
     expected, actual = (
         np.array([line["loss"] for line in _updates(folder) if line["step"] > first])
         for folder in (uninterrupted, resumed)
@@ -132,6 +132,12 @@ def _resume(sizes: Sizes, scratch: str) -> tuple[bool, str]:
         f"{losses:.2g} (at most {SAME:g}); {same} of {number} arrays equal to the last bit"
     )
     return restored == first and losses <= SAME, measured
+
+
+def _train(trainer: Trainer) -> None:
+    """Makes a run. Raises: KeyboardInterrupt where a signal has stopped it."""
+    if not trainer.run():
+        raise KeyboardInterrupt
 
 
 def _updates(folder: str) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The results of the checks and of the measurements. A failed part does not stop the others."""
 
 import gc
+import io
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -39,11 +40,13 @@ class Report:
     Args:
       path: the Markdown file. It has all results so far, also when the check is stopped.
       devices: what is checked, as text.
-      doctor: the output of the command doctor.
+
+    Attributes:
+      installation: takes the output of the command doctor.
     """
 
-    def __init__(self, path: str, devices: str, doctor: str) -> None:
-        self._path, self._devices, self._doctor = path, devices, doctor
+    def __init__(self, path: str, devices: str) -> None:
+        self._path, self._devices, self.installation = path, devices, io.StringIO()
         self._started = time.monotonic()
         self._results: list[Result] = []
         self._tables: list[Table] = []
@@ -131,7 +134,7 @@ class Report:
             f"tf_transformer {__version__}, {self._devices}, {time.strftime('%Y-%m-%d')}, "
             f"{minutes:.1f} minutes. {self._conclusion}",
             *(_as_markdown(table) for table in (checks, *self._tables)),
-            f"## Installation\n\n```text\n{self._doctor.strip()}\n```",
+            f"## Installation\n\n```text\n{self.installation.getvalue().strip()}\n```",
         ]
         with open(self._path, "w", encoding="utf-8") as file:
             file.write("\n\n".join(parts) + "\n")

@@ -81,16 +81,13 @@ def test_exports_are_no_runs(make_run, tmp_path):
         find_runs([f"{folder}/a", paths[1]])
 
 
-@pytest.mark.parametrize(
-    ("changes", "note"),
-    [
-        ({}, ""),
-        ({"data": "other"}, "different data"),
-        ({"target": "fr"}, "different data"),
-        ({"vocabulary": "b"}, "different vocabularies"),
-        ({"bleu_sentences": 3}, "different numbers of sentences"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "note"), [
+    ({}, ""),
+    ({"data": "other"}, "different data"),
+    ({"target": "fr"}, "different data"),
+    ({"vocabulary": "b"}, "different vocabularies"),
+    ({"bleu_sentences": 3}, "different numbers of sentences"),
+])  # fmt: skip
 def test_what_cannot_be_compared(make_run, changes, note):
     text = describe_runs(find_runs([make_run("a"), make_run("b", **changes)]))
     assert note in text

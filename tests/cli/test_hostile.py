@@ -64,6 +64,8 @@ COMMANDS["info"] = COMMANDS["info"]._replace(function=interrupted)
 @pytest.mark.parametrize(("program", "signals", "expected"), [
     (IMPORTING, [signal.SIGTERM], (143, "tf-transformer: terminated\n")),
     (COMPUTING, [signal.SIGINT], (130, "tf-transformer: interrupted\n")),
+    (COMPUTING, [signal.SIGUSR1], (138, "tf-transformer: terminated\n")),
+    (COMPUTING, [signal.SIGXCPU], (152, "tf-transformer: terminated\n")),
     (COMPUTING, [signal.SIGINT, signal.SIGTERM], (130, "tf-transformer: interrupted\n")),
 ])  # fmt: skip
 def test_signals(program, signals, expected):

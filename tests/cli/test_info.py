@@ -1,5 +1,11 @@
 """The command info."""
 
+import os
+import subprocess
+import sys
+
+from fake_runs import write_run
+
 
 def test_info(run, succeed, model_dir):
     folder = f"--model_dir={model_dir}"
@@ -12,3 +18,12 @@ def test_info(run, succeed, model_dir):
         assert all(text in out for text in texts), out
     assert "P100" not in run("info", "--preset=A4")[1]  # whose training time is not published
     assert run("info", str(model_dir)) == run("info", folder)
+
+
+def test_plot_in_the_environment_of_a_notebook(tmp_path):
+    """Whose backend of matplotlib is in a package that only its kernel has."""
+    folder, plot = write_run(tmp_path / "run"), tmp_path / "plot.png"
+    command = [sys.executable, "-m", "tf_transformer", "info", folder, f"--plot={plot}"]
+    environment = {**os.environ, "MPLBACKEND": "of_a_notebook"}
+    subprocess.run(command, env=environment, check=True)
+    assert plot.exists()

@@ -40,4 +40,6 @@ def test_help_of_train(run):
 def test_help_and_version(run):
     assert run("--version")[1] == f"{tf_transformer.__version__}\n"
     assert run()[1] == run("help")[1] == run("-h")[1]
-    assert "preset base" in run("info", "--preset=big", "--preset=base")[1]  # the last value counts
+    _, out, err = run("info", "--preset=big", "--preset=base", "--verbose")
+    assert "preset base" in out
+    assert err.endswith("WARNING given several times, the last value counts: --preset=base\n")

@@ -108,10 +108,10 @@ def test_pairs_are_the_translations_of_translate(run, translate, tmp_path):
     assert "line 4" in err  # which is too long
 
 
-def test_an_ensemble_of_a_model_and_itself(run, succeed, model_dir, translate, lines):
+def test_an_ensemble_of_a_model_and_itself(run, succeed, model_dir, lines):
     pair = f"--model_dir={model_dir},{model_dir}"
-    command = *translate, lines, "--extra_decode_length=12"
-    assert run(*command, pair) == run(*command)
+    command = "translate", lines, "--extra_decode_length=12"
+    assert run(*command, pair) == run(*command, f"--model_dir={model_dir}")
     # The translations of the first model alone are kept.
     out, _ = succeed("evaluate", pair, "--max_pairs=2", "--beam_size=1", "--metrics=bleu")
     assert "BLEU" in out

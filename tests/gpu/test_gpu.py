@@ -1,6 +1,5 @@
 """Training and search on GPUs. `make test-gpu` runs these tests; the other tests hide the GPUs."""
 
-import json
 import re
 
 import pytest
@@ -32,7 +31,7 @@ def case(tmp_path_factory):
 
 @pytest.fixture
 def report(tmp_path):
-    return Report(str(tmp_path / "report.md"), "GPUs", "")
+    return Report(str(tmp_path / "report.md"), "GPUs")
 
 
 def test_invariants_of_the_built_in_model(case, report):
@@ -71,12 +70,3 @@ def test_updates_need_no_more_memory_after_the_first_ones(jit_compile):
         update(inp, tar, tf.zeros([2]))["sums"].numpy()
         peaks.append(memory_gb())
     assert peaks[-1] <= 1.01 * peaks[4]
-
-
-def test_training_from_the_command_line(corpus_folder, tmp_path):
-    folder = tmp_path / "model"
-    flags = ["--preset=pocket", "--train_steps=4", "--log_steps=4", "--bleu_sentences=4"]
-    assert main(["train", f"--data={corpus_folder}", f"--model_dir={folder}", *flags]) == 0
-    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    replicas = json.loads(lines[0])["tokens_per_replica"]
-    assert len(replicas) == len(GPUS)

@@ -1,11 +1,13 @@
 """The whole GPU check, on logical devices of the CPU."""
 
 import re
+import types
 
 import pytest
-from gpu_check.__main__ import main
-
-from tf_transformer.cli import main as command_line
+from gpu_check import __main__ as gpu_check
+from gpu_check import checks
+from gpu_check.results import Report
+from gpu_check.sizes import SIZES
 
 SMALL = ("--scale=small", "--logical_devices=2")
 SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Installation"]
@@ -14,9 +16,9 @@ SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Inst
 @pytest.mark.slow
 def test_the_whole_report(tmp_path, monkeypatch, capsys):
     # The doctor has tests of its own.
-    monkeypatch.setattr(command_line, "main", lambda _: print("Versions of everything") or 0)
+    monkeypatch.setattr(gpu_check, "doctor", lambda _: print("Versions of everything") or 0)
     path = tmp_path / "folder" / "report.md"
-    code = main([*SMALL, f"--output={path}"])
+    code = gpu_check.main([*SMALL, f"--output={path}"])
     text = path.read_text("utf-8")
     assert code == 0, text
     assert str(path) in capsys.readouterr().out
@@ -29,3 +31,23 @@ def test_the_whole_report(tmp_path, monkeypatch, capsys):
     assert re.findall(r"^\| tiny \| (\d) \| 32 \| ", text, re.M) == ["1", "2"]
     assert re.findall(r"^\| beam 4 \| 2 \| float32 \| (\w+) \|", text, re.M) == ["off", "on"]
     assert "Versions of everything" in text
+
+
+def test_ctrl_c_keeps_the_results_so_far(tmp_path, monkeypatch, capsys):
+    """In the doctor, and in a training run, which handles signals itself."""
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "report.md"
+    monkeypatch.setattr(gpu_check, "doctor", interrupt)
+    assert gpu_check.main([*SMALL, f"--output={path}"]) == 130
+    assert capsys.readouterr().out == f"stopped; the report so far is in {path}\n"
+    assert "The check was stopped" in path.read_text("utf-8")
+
+    stopped = types.SimpleNamespace(run=lambda: False)
+    monkeypatch.setattr(checks, "build_trainer", lambda *_: stopped)
+    sizes, report = SIZES["small"]()._replace(variants={}), Report(str(path), "CPU")
+    with pytest.raises(KeyboardInterrupt):
+        checks.check_training(None, sizes, 1, str(tmp_path), report)
+    assert "| replicas | not checked |" in path.read_text("utf-8")

@@ -31,16 +31,13 @@ def product_operations(operation):
     return 2 * inner * operation.outputs[0].shape.num_elements()
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"key_dim": 4},
-        {"key_dim": 4, "value_dim": 6},
-        {"num_layers": 3, "num_heads": 1},
-        {"num_encoder_layers": 3, "num_decoder_layers": 1, "norm": "pre"},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {},
+    {"key_dim": 4},
+    {"key_dim": 4, "value_dim": 6},
+    {"num_layers": 3, "num_heads": 1},
+    {"num_encoder_layers": 3, "num_decoder_layers": 1, "norm": "pre"},
+])  # fmt: skip
 def test_the_count_equals_the_products_in_the_graph(changes):
     """The forward pass has a third of the operations of an update."""
     config = ModelConfig(**(SIZES | changes))

@@ -33,7 +33,6 @@ CHANGES = {
     "D3": {"label_smoothing": 0.0}, "D4": {"label_smoothing": 0.2},
     "E": {"positional_encoding": "learned"},
 }  # fmt: skip
-DEPTHS = {"A1": 512, "A2": 128, "A3": 32, "A4": 16, "C4": 32, "C5": 128}  # the paper's d_k
 
 
 def test_changes_of_the_rows():
@@ -42,9 +41,6 @@ def test_changes_of_the_rows():
     assert set(CHANGES) == set(ROWS) - {"base", "big"}
     for name, changes in CHANGES.items():
         assert preset(name) == base.replace(**changes)
-    for name, depth in DEPTHS.items():
-        model = preset(name).model
-        assert model.d_model // model.num_heads == depth
     assert len(ROWS) == len({preset(name) for name in ROWS}) == 20
 
 
@@ -139,31 +135,18 @@ def test_failed_row(tmp_path):
 
 def test_interruption_ends_all_rows(tmp_path, monkeypatch):
     """The row's process gets SIGTERM and saves; then no other row is started."""
-    program = (
-        f"trap 'touch {tmp_path}/saved; exit' TERM; touch {tmp_path}/ready; "
-        "for i in {1..600}; do sleep 0.1; done"
-    )
-    started = []
+    program = f"trap 'touch {tmp_path}/saved-$0; exit' TERM; touch {tmp_path}/ready; "
+    program += "for i in {1..600}; do sleep 0.1; done"
 
-    def command(name):
-        started.append(name)
-        return ["bash", "-c", program]
+    def interrupted(process):
+        monkeypatch.undo()
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
 
-    class Interrupted(subprocess.Popen):
-        is_interrupted = False
-
-        def wait(self, timeout=None):
-            if self.is_interrupted:
-                return super().wait(timeout)
-            self.is_interrupted = True
-            while not (tmp_path / "ready").exists():
-                time.sleep(0.01)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    assert not run_rows(CONFIGS, command, str(tmp_path))
-    assert started == ["base"]
-    assert (tmp_path / "saved").exists()
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    assert not run_rows(CONFIGS, lambda name: ["bash", "-c", program, name], str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"ready", "saved-base"}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"config": {"model": {}}}'])

@@ -44,6 +44,15 @@ def test_cpu_is_split_unless_tensorflow_has_run(late, logical_devices, count):
     assert done.stdout.split()[-1] == count, done.stderr
 
 
+def test_logical_devices_hide_the_gpus(monkeypatch):
+    calls = []
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *devices: calls.append(devices))
+    tf.config.list_logical_devices()  # from now on the devices stay as they are
+    for logical_devices in (0, 2):
+        distribution.split_cpu(logical_devices)
+    assert calls == [([], "GPU")]
+
+
 SMALLER = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32}
 
 
@@ -67,21 +76,13 @@ def batch(rows, seed=0):
 
 
 def make_update(
-    strategy,
-    optimizer=SGD,
-    learning_rate=0.3,
-    dropout=0.0,
-    settings=None,
-    precision="float32",
-    accumulate=False,
+    strategy, learning_rate=0.3, dropout=0.0, settings=None, precision="float32", accumulate=False
 ):
     """A function of batches, the model whose weights it updates, and its loss scale."""
     keras.utils.set_random_seed(5)
     sizes = ModelConfig(**{**SIZES, **SMALLER, "dropout_rate": dropout})
     config = Config(sizes, DataConfig(max_length=8), settings or TrainConfig())
-    run = Update(
-        config, precision, strategy, accumulate, optimizer=lambda *_: optimizer(learning_rate)
-    )  # fmt: skip
+    run = Update(config, precision, strategy, accumulate, optimizer=lambda *_: SGD(learning_rate))
 
     def update(pair):
         result = run(*map(tf.constant, pair), tf.zeros([2]))

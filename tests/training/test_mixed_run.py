@@ -71,7 +71,8 @@ def test_the_flag_of_translate_and_evaluate(mixed_run, texts, tmp_path, capfdbin
     assert all(text.startswith("<2de> ") for text in texts.pop())
     for command in ("translate", "evaluate"):
         assert main([command, model, "--tag=<2fr>"]) == 2
-        assert b"--tag=<2fr>: the model has no such tag" in capfdbinary.readouterr().err
+        message = b"--tag=<2fr>: the model has no such tag: its tags are <2de>, <2en>"
+        assert message in capfdbinary.readouterr().err
 
 
 @pytest.mark.parametrize("engine", ["tensorflow", "ctranslate2"])

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP ask a run to save and stop."""
+"""Ctrl-C and other signals ask a run to save and stop."""
 
 import os
 import signal

@@ -58,16 +58,16 @@ def assert_equal_runs(folder, expected):
         assert_same_arrays(os.path.join(folder, name), os.path.join(expected, name))
 
 
-def stop_in(owner, name, trainer, step, killed):
-    """Stops a run in a function: by SIGTERM, or without an end, as `kill -9` does."""
+def stop_in(owner, name, trainer, step, number):
+    """Stops a run in a function: by a signal, or without an end, as `kill -9` does."""
     function = getattr(owner, name)
 
     @functools.wraps(function)
     def stopping(*arguments, **options):
         if trainer.step == step:
-            if killed:
+            if not number:
                 raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return function(*arguments, **options)
 
     setattr(owner, name, stopping)
@@ -78,18 +78,17 @@ def test_stopped_at_every_kind_of_moment(tiny_config, model_dir, tmp_path):
 
     A validation that was interrupted, or killed before the next checkpoint, is made again.
     """
-    for name, step, killed, saved in (
-        ("update", 2, False, [3, 0]),  # while results of earlier updates have not been read
-        ("update", 5, False, [6, 0]),  # before a validation
-        ("encode", 6, False, [6, 0]),  # in its translation
-        ("update", 7, True, [6, 0]),
-        ("update", 11, False, [12, 6]),
-        ("validate", 12, False, [12, 6]),
+    for name, step, number, saved in (
+        ("update", 2, signal.SIGTERM, [3, 0]),  # with results of updates that are not read
+        ("update", 5, signal.SIGUSR1, [6, 0]),  # before a validation
+        ("encode", 6, signal.SIGXCPU, [6, 0]),  # in its translation
+        ("update", 7, None, [6, 0]),
+        ("validate", 12, signal.SIGTERM, [12, 6]),
     ):
         trainer = build_trainer(tiny_config, str(tmp_path))
         owner = trainer.tokenizers[0] if name == "encode" else trainer
-        stop_in(owner, name, trainer, step, killed)
-        if killed:
+        stop_in(owner, name, trainer, step, number)
+        if number is None:
             with pytest.raises(KeyboardInterrupt):
                 trainer.run()
         else:
@@ -101,21 +100,18 @@ def test_stopped_at_every_kind_of_moment(tiny_config, model_dir, tmp_path):
 
 
 def test_a_run_of_an_earlier_format_keeps_what_it_holds_out(corpus_folder, tmp_path, capsys):
-    """The same command resumes it with the same batches: the end of the text is held out."""
+    """The same command resumes it: other batches, as of another text, would be refused."""
     sides = ((corpus_folder / f"train.{each}").read_text("utf-8") for each in ("en", "de"))
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(map("{}\t{}\n".format, *map(str.splitlines, sides))), "utf-8")
     flags = {"data": path, "logical_devices": 1, "eval_steps": 2, "bleu_sentences": 0}
     command = train_command(tmp_path, corpus_folder, flags)[3:]
-    end, whole = "--hold_out=end", tmp_path / "whole"
-    assert main([*command, end, f"--model_dir={whole}", "--train_steps=4"]) == 0
-    assert main([*command, end, "--train_steps=2"]) == 0
+    assert main([*command, "--hold_out=end", "--train_steps=2"]) == 0
     config = tmp_path / "config.json"
     values = json.loads(config.read_text())
     del values["data"]["hold_out"]
     config.write_text(json.dumps({**values, "format_version": 1}))
     assert main([*command, "--train_steps=4"]) == 0
-    assert losses(tmp_path)[-1] == losses(whole)[-1]
     assert losses(tmp_path)[-1][:2] == (4, "average")
     assert Config.load(str(config)).data.hold_out == "end"
     assert main([*command, "--hold_out=sources", "--train_steps=4"]) == 2
@@ -149,7 +145,7 @@ def test_resumed_in_the_middle_of_an_epoch(tiny_config, everything, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     trainer = build_trainer(config, str(whole))
     assert trainer.run()
-    assert 3 < trainer.train_batches.per_epoch < 14
+    assert trainer.train_batches.weighted and 3 < trainer.train_batches.per_epoch < 14
     shutil.copytree(whole, parts)
     for path in step_checkpoints(str(parts))[1:]:
         os.remove(path)
@@ -269,12 +265,10 @@ def test_further_validation_texts(tiny_config, tmp_path, corpus_folder):
     """The run's own text, given again, has the same figures."""
     own = [str(next(corpus_folder.glob(f"val*.{side}"))) for side in ("en", "de")]
     text = f"own={corpus_folder};files={','.join(own)}"
-    assert make_trainer(tiny_config.replace(validation=text), tmp_path / "run").run()
-    lines = read_metrics(str(tmp_path / "run"))
-    line = next(line for line in lines if line["kind"] == "validation")
+    found = make_trainer(tiny_config.replace(validation=text), tmp_path).validate()
     for name in ("own", "files"):
-        assert line[f"{name}/BLEU"] == line["BLEU"] and line[f"{name}/chrF"] == line["chrF"]
-        np.testing.assert_allclose(line[f"{name}/loss"], line["loss"], rtol=1e-3)
+        assert found[f"{name}/BLEU"] == found["BLEU"] and found[f"{name}/chrF"] == found["chrF"]
+        np.testing.assert_allclose(found[f"{name}/loss"], found["loss"], rtol=1e-3)
 
 
 # 2 replicas with 2 gradient accumulation steps each, dropout and shuffled buckets.
@@ -296,21 +290,11 @@ def finish(folder, corpus_folder):
     return out
 
 
-def has_unfinished_checkpoint(folder):
-    return any((folder / "checkpoints").glob(".*.part"))
-
-
-@pytest.fixture(scope="module")
-def whole_run(corpus_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole") / "model"
-    finish(folder, corpus_folder)
-    return folder
-
-
 @pytest.mark.slow
-def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
+def test_killed_at_random_moments(corpus_folder, tmp_path):
     """`kill -9`, four times in one run, also in the middle of a checkpoint."""
-    folder, chance = tmp_path / "model", random.Random(1)
+    folder, whole, chance = tmp_path / "model", tmp_path / "whole", random.Random(1)
+    finish(whole, corpus_folder)
     for kill in range(4):
         process = start(folder, corpus_folder)
         if kill == 0:
@@ -321,14 +305,14 @@ def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
             read_until(process, last + chance.randint(1, 9))
             end = time.monotonic() + (chance.uniform(0, 0.3) if kill % 2 else 5)
             while time.monotonic() < end and process.poll() is None:
-                if kill % 2 == 0 and has_unfinished_checkpoint(folder):
+                if kill % 2 == 0 and any(folder.glob("checkpoints/.*.part")):
                     break
         process.kill()
         process.communicate()
     log = finish(folder, corpus_folder)
-    assert_equal_runs(folder, whole_run)
+    assert_equal_runs(folder, whole)
     assert FLAGS["train_steps"] > 2 * int(re.search("train: .* ([0-9]+) batches", log)[1])
-    assert not has_unfinished_checkpoint(folder)
+    assert not any(folder.glob("checkpoints/.*.part"))
 
 
 def catches(process, number):

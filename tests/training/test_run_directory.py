@@ -201,7 +201,11 @@ def test_a_run_keeps_its_number_of_shapes(tiny_config, corpus, model_dir, tmp_pa
 
 
 def test_a_checkpoint_does_not_fit_on_the_disk(tmp_path, request):
-    """The error says why; nothing is lost. What is written is what the weights were at `save`."""
+    """The error says why; nothing is lost. What is written is what the weights were at `save`.
+
+    An earlier average does not hide it.
+    """
+    (tmp_path / "averaged.npz").touch()
     directory, model = RunDirectory(str(tmp_path)), make_model()
     weight = model.trainable_variables[0]
     saved = weight.numpy()
@@ -209,6 +213,7 @@ def test_a_checkpoint_does_not_fit_on_the_disk(tmp_path, request):
     weight.assign(saved + 1)
     directory.wait()
     before = contents(tmp_path)
+    assert [path.name for path in before] == ["step-00000001.npz"]
     checkpoint.restore(step_path(str(tmp_path), 1), model)
     np.testing.assert_array_equal(weight.numpy(), saved)
     request.getfixturevalue("small_files")

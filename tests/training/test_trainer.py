@@ -16,6 +16,7 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.training.run_directory import RunDirectory
 from tf_transformer.training.trainer import build_trainer
+from tf_transformer.training.update import Update
 
 
 def test_files_of_a_run(model_dir):
@@ -136,21 +137,6 @@ def test_other_settings_in_the_same_folder_are_refused(tiny_config, model_dir):
     assert (model_dir / "averaged.npz").exists()  # nothing is removed before a new checkpoint
 
 
-def test_training_resumes_from_the_last_checkpoint(tiny_config, model_dir, tmp_path):
-    """Not from the average; the best score is kept; an old average does not hide new weights."""
-    folder = shutil.copytree(model_dir, tmp_path / "model")
-    paths = step_checkpoints(str(folder))
-    checkpoint.average(paths, str(folder / "averaged.npz"))
-    last = arrays(paths[-1], "model/")
-    resumed = build_trainer(tiny_config, str(folder))
-    for name, variable in checkpoint.named_weights(resumed.model).items():
-        np.testing.assert_array_equal(variable.numpy(), last[name])
-    assert resumed.progress.best[0] == "BLEU"
-    resumed.directory.save(resumed.model, resumed.optimizer, {"step": 13}, resumed.config.train)
-    resumed.directory.close()
-    assert not (folder / "averaged.npz").exists()
-
-
 def test_run_killed_after_its_first_validation_resumes(tiny_config, tmp_path):
     """The validation comes before the first regular checkpoint here."""
 
@@ -166,6 +152,33 @@ def test_run_killed_after_its_first_validation_resumes(tiny_config, tmp_path):
     assert resumed.step == 2
     assert resumed.run()
     assert resumed.progress.validated[0] == 4
+
+
+def test_memory_that_is_short_halves_the_micro_batches(tiny_config, tmp_path, monkeypatch, caplog):
+    """The log describes the division that the run then has."""
+
+    def rehearse(self, bucket):
+        if next(tries) < 2:
+            raise tf.errors.ResourceExhaustedError(None, None, "no memory")
+
+    def update(*_, **__):
+        raise KeyboardInterrupt
+
+    tries = itertools.count()
+    monkeypatch.setattr(Update, "rehearse", rehearse)
+    monkeypatch.setattr(Update, "__call__", update)
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: {})
+    config = tiny_config.replace(logical_devices=0, precision="float32", jit_compile="off")
+    caplog.set_level("INFO", "tf_transformer.training.trainer")
+    with pytest.raises(KeyboardInterrupt):
+        build_trainer(config, str(tmp_path)).run()
+    assert [each for each in caplog.messages if "accumulation" in each or "memory" in each] == [
+        "out of memory: going on with micro-batches of 252 tokens",
+        "out of memory: going on with micro-batches of 126 tokens",
+        "37,376 parameters; 2 replicas (CPU:0, CPU:1), gradient accumulation steps: 4; float32, "
+        "XLA off",
+    ]
 
 
 def test_train_minutes_limits_a_run(tiny_config, tmp_path):

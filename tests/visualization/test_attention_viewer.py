@@ -89,18 +89,15 @@ def test_the_page_makes_no_requests_and_obeys_a_content_security_policy(tmp_path
     assert not re.search(r"\s(on\w+|style)=", page.partition("<script>")[0])
 
 
-@pytest.mark.parametrize(
-    "examples, message",
-    [
-        ([], "no example"),
-        ([(SOURCE, TARGET, {})], r"weights \(none\)"),
-        ([(SOURCE[:2], TARGET, WEIGHTS)], r"layer1 has shape \(2, 3, 3\): .* \(heads, 2, 2\)"),
-        ([(SOURCE, TARGET, {**WEIGHTS, "something": 1})], "something: .* with their names"),
-        ([(SOURCE, TARGET, {"encoder_layer2": WEIGHTS["encoder_layer2"]})], "from layer 1"),
-        ([([b"a", *SOURCE[1:]], TARGET, WEIGHTS)], r"sub-word b'a': give strings"),
-        ([(SOURCE, TARGET, {x: y * np.nan for x, y in WEIGHTS.items()})], "not finite"),
-    ],
-)
+@pytest.mark.parametrize("examples, message", [
+    ([], "no example"),
+    ([(SOURCE, TARGET, {})], r"weights \(none\)"),
+    ([(SOURCE[:2], TARGET, WEIGHTS)], r"layer1 has shape \(2, 3, 3\): .* \(heads, 2, 2\)"),
+    ([(SOURCE, TARGET, {**WEIGHTS, "something": 1})], "something: .* with their names"),
+    ([(SOURCE, TARGET, {"encoder_layer2": WEIGHTS["encoder_layer2"]})], "from layer 1"),
+    ([([b"a", *SOURCE[1:]], TARGET, WEIGHTS)], r"sub-word b'a': give strings"),
+    ([(SOURCE, TARGET, {x: y * np.nan for x, y in WEIGHTS.items()})], "not finite"),
+])  # fmt: skip
 def test_invalid_weights(examples, message):
     with pytest.raises(ValueError, match=message):
         AttentionView(examples)

@@ -1,10 +1,10 @@
 """What a command declares beside its function; its flags and its help follow from that.
 
-    @command("average", "average the checkpoints of a run", lambda: [
+    @command("average", lambda: [
         Flag("model_dir", str, "model folder", required=True),
         Flag("last", int, "number of newest checkpoints to average"),
     ])
-    def average(values): ...
+    def average(values): ...  # the first line of its docstring is in the help
 
 The flags of settings take range, default and help from the dataclasses of `config.py`.
 """
@@ -12,6 +12,7 @@ The flags of settings take range, default and help from the dataclasses of `conf
 from __future__ import annotations
 
 import dataclasses
+import logging
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -24,10 +25,12 @@ from tf_transformer.data.readers import describe_data
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS
 
+logger = logging.getLogger(__name__)
+
 COLUMNS = 100  # of the help
 # The titles of the groups of flags in the help.
 COMMAND_GROUP, SEARCH_GROUP = "Flags", "Translation and parsing"
-OF_THE_MODEL = "that of the model"  # the default of a setting of a trained model
+OF_THE_MODEL = "the model's"  # the default of a setting of a trained model
 SETTINGS = {
     settings.ModelConfig: "Model",
     settings.DataConfig: "Data",
@@ -41,7 +44,7 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
     str: (flags.DEFINE_string, "TEXT"),
 }
 
-# Flags of versions before 0.3 that have gone, with those of the settings that have.
+# Flags of versions before 0.3 that have gone, with the settings that have.
 GONE_FLAGS = {
     *settings.GONE, "seeds", "parallel_seeds", "constraints", "diverse_groups",
     "diversity_strength", "server", "prm",
@@ -79,14 +82,16 @@ GENERAL = [
 
 
 def command(
-    name: str,
-    meaning: str,
-    flags_of_command: Callable[[], Sequence[Flag]] = tuple,
-    positional: str = "",
+    name: str, flags_of_command: Callable[[], Sequence[Flag]] = tuple, positional: str = ""
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
-    """Makes a function of flag values a command; the arguments are those of `Command`."""
+    """Makes a function of flag values a command; its docstring is the help.
+
+    The arguments are fields of `Command`.
+    """
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        summary = (function.__doc__ or "").partition("\n\n")[0].removesuffix(".")
+        meaning = summary[:1].lower() + summary[1:]
         COMMANDS[name] = Command(meaning, flags_of_command, function, positional)
         return function
 
@@ -132,7 +137,6 @@ def train_flags() -> list[Flag]:
 
 
 def _text(value: Any) -> str:
-    """The value of a setting for the help."""
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
@@ -237,15 +241,21 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
         raise UserError(f"unexpected {remaining[0]!r}: write flags as --name=value")
     one_of(values, "verbose", "quiet")
     for flag in declared:
-        if values[flag.name].value == "":  # such as that of an unset variable of the shell
+        if values[flag.name].value == "":  # such as an unset variable of the shell
             raise UserError(f"--{flag.name}=: give a value, or leave the flag out")
         if flag.required and values[flag.name].value is None:
             raise UserError(f"--{flag.name} is missing")
     return values
 
 
+def warn_of_repeated(values: flags.FlagValues) -> None:
+    """Warns of flags that were given several times."""
+    repeated = {f"--{name}={flag.value}" for name in values if (flag := values[name]).present > 1}
+    if repeated:
+        logger.warning(f"given several times, the last value counts: {', '.join(sorted(repeated))}")
+
+
 def _define(declared: Iterable[Flag]) -> flags.FlagValues:
-    """Makes absl's flags of the declared ones."""
     values = flags.FlagValues()
     for name, kind, meaning, default, minimum, *_ in declared:
         if isinstance(kind, tuple):
@@ -303,7 +313,6 @@ def _with_value(flag: Flag) -> str:
 
 def _wrapped(text: str, indent: int) -> str:
     """Wraps a paragraph; the lines after the first one are indented by spaces."""
-    spaces = " " * indent
-    return textwrap.fill(
-        text, COLUMNS, subsequent_indent=spaces, break_long_words=False, break_on_hyphens=False
-    )
+    wrapper = textwrap.TextWrapper(COLUMNS, break_long_words=False, break_on_hyphens=False)
+    wrapper.subsequent_indent = " " * indent
+    return wrapper.fill(text)

@@ -31,21 +31,16 @@ def _flags() -> list[Flag]:
     return [
         Flag("runs", str, "model folders, or folders of some, separated by commas", required=True),
         Flag("split", str, "test what evaluate wrote for this split against the first run"),
-        Flag("data", str, "--split: pairs, as for evaluate (default: those of the first run)"),
+        Flag("data", str, "--split: pairs, as for evaluate (default: the first run's)"),
         Flag("max_pairs", int, "--split: pairs to compare, from the start; 0: all", 0, minimum=0),
         Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
         setting_flag("bleu_tokenizer"),
     ]
 
 
-@command(
-    "compare",
-    "compare runs: settings, losses, scores, and the mean over random seeds",
-    _flags,
-    positional="runs",
-)
+@command("compare", _flags, positional="runs")
 def compare(values: flags.FlagValues) -> None:
-    """Prints the settings and the results of runs side by side."""
+    """Compare runs: settings, losses, scores, and the mean over random seeds."""
     is_for(values, "split", "data", "metrics", "max_pairs", "bleu_tokenizer")
     runs = find_runs(values.runs.split(","))
     scores, signatures = _scores(values, runs) if values.split else ([], [])
@@ -56,7 +51,7 @@ def compare(values: flags.FlagValues) -> None:
 
 
 def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[str]]:
-    """The scores of what evaluate wrote, against those of the first run, and their signatures."""
+    """The scores of what evaluate wrote, against the first run, and their signatures."""
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
@@ -253,11 +248,11 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         yield "The runs have different data: losses, perplexities and BLEU cannot be compared."
     elif len({run.vocabulary for run in runs}) > 1:
         yield (
-            "The runs have different vocabularies: losses and perplexities, which are those of a "
+            "The runs have different vocabularies: losses and perplexities, which are of a "
             "sub-word,\ncannot be compared; BLEU can."
         )
     if len({run.config.train.bleu_sentences for run in runs}) > 1:
-        yield "The BLEU of the runs is that of different numbers of sentences (bleu_sentences)."
+        yield "The BLEU of the runs is of different numbers of sentences (bleu_sentences)."
 
 
 def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[str]:

@@ -34,9 +34,12 @@ LIBRARIES = (
 )  # fmt: skip
 
 
-@command("doctor", "describe the installation and the hardware, and check that training works here")
+@command("doctor")
 def doctor(values: flags.FlagValues) -> int:
-    """Prints the report. Returns: the exit code: 0 where training works, else 1."""
+    """Describe the installation and the hardware, and check that training works here.
+
+    Returns: the exit code: 0 where training works, else 1.
+    """
     try:
         versions()
         devices()

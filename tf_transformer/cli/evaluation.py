@@ -47,8 +47,8 @@ def _flags() -> list[Flag]:
 
     return [
         *model_flags(),
-        Flag("data", str, "sentence pairs, as for train (default: those of the model's training)"),
-        tag_flag("that of its first corpus with these languages"),
+        Flag("data", str, "sentence pairs, as for train (default: the model's own)"),
+        tag_flag("the tag of its first corpus with these languages"),
         Flag("split", str, "test, validation or another (default: test; of files: all)"),
         Flag("output", str, "file for the translations (default: one in MODEL_DIR/evaluation)"),
         Flag("translations", str, "file of translations to score, line by line for the sources"),
@@ -62,11 +62,9 @@ def _flags() -> list[Flag]:
     ]
 
 
-@command(
-    "evaluate", "translate or parse a test set, and score it with sacreBLEU or bracket F1", _flags
-)
+@command("evaluate", _flags)
 def evaluate(values: flags.FlagValues) -> None:
-    """Translates or parses a test set, and scores it; or scores given translations of it."""
+    """Translate or parse a test set, and score it with sacreBLEU or bracket F1."""
     from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics, published_scores
 
@@ -101,7 +99,7 @@ def evaluate(values: flags.FlagValues) -> None:
         print(f"{test}, translations in {values.translations}")
     else:
         output = values.output or translations_path(model_dir, data, values.data, test.split)
-        if len(models) > 1 and not values.output:  # without prefix it is that of the first model
+        if len(models) > 1 and not values.output:  # the name without it is the first model's
             output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
         with open_output(output) as file:  # a wrong path is reported before the translation
             start = time.monotonic()
@@ -165,8 +163,7 @@ class TestSet:
 def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     """Reads the pairs of --data and --split, or the test set of the model's own text, `data`.
 
-    Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
-      of references has another number of lines.
+    Raises: UserError for no pairs, too many for --baseline, or another number of references.
     """
     name = values.data or data.data
     texts, own_texts = _texts(name, data), _texts(data.data, data)
@@ -234,10 +231,7 @@ def read_aligned(path: str, number: int, kind: str) -> list[str]:
 
 
 def tag_for(data: DataConfig, source: str, target: str) -> str:
-    """Returns the tag with which a model translates from a language to another one; "" for none.
-
-    The first corpus of the model with these languages has it, or else the first corpus of all.
-    """
+    """Returns the tag, or "", of the model's first corpus with these languages, or else of all."""
     names = data.data.split(",") if "," in data.tag else readers.corpus_names(data.data)
     tags = data.tag.split(",") if data.tag else [""] * len(names)
     for name, tag in zip(names, tags):

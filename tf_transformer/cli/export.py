@@ -22,34 +22,25 @@ def _users(option: str, separator: str) -> str:
 
 
 def _option_flags() -> Iterator[Flag]:
-    """The flags of `EXPORT_OPTIONS`."""
     for name, (kind, meaning) in EXPORT_OPTIONS.items():
         choices = tuple(kind) if isinstance(kind, list) else ()
         default, minimum = next(iter(choices), None), 1 if kind is int else None
         yield Flag(name, choices or kind, f"{_users(name, ', ')}: {meaning}", default, minimum)
 
 
-@command(
-    "export",
-    "export a trained model for another program, such as TensorFlow Serving",
-    lambda: [
-        *model_flags(),
-        Flag(
-            "format", tuple(EXPORT_FORMATS),
-            "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()),
-            next(iter(EXPORT_FORMATS)),
-        ),
-        Flag(
-            "output", str,
-            "folder or file to write, of saved_model that of all versions (default: "
-            "MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
-        ),
-        *_option_flags(),
-        *search_flags(),
-    ],
-)  # fmt: skip
+@command("export", lambda: [
+    *model_flags(),
+    Flag("format", tuple(EXPORT_FORMATS),
+         "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()),
+         next(iter(EXPORT_FORMATS))),
+    Flag("output", str,
+         "folder or file to write, for saved_model the folder of all versions (default: "
+         "MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)"),
+    *_option_flags(),
+    *search_flags(),
+])  # fmt: skip
 def export(values: FlagValues) -> None:
-    """Writes a trained model in the format of another engine."""
+    """Export a trained model for another program, such as TensorFlow Serving."""
     models = model_list(values.model_dir, values.checkpoint)
     form = EXPORT_FORMATS[values.format]
     if len(models) > 1 and not form.ensembles:
@@ -70,22 +61,16 @@ def export(values: FlagValues) -> None:
     print(form.export(model_dir, output.rstrip("/") or "/", values.checkpoint, **options))
 
 
-@command(
-    "import",
-    "make a model folder of a Hugging Face model, such as an OPUS-MT model",
-    lambda: [
-        Flag("format", ("huggingface",), "a MarianMTModel of transformers", "huggingface"),
-        Flag(
-            "input", str,
-            "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
-            required=True,
-        ),
-        Flag("output", str, "model folder to write", required=True),
-        *language_flags(" (default: that of the model, or en and de)"),
-    ],
-)  # fmt: skip
+@command("import", lambda: [
+    Flag("format", ("huggingface",), "a MarianMTModel of transformers", "huggingface"),
+    Flag("input", str,
+         "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
+         required=True),
+    Flag("output", str, "model folder to write", required=True),
+    *language_flags(" (default: the model's, or en and de)"),
+])  # fmt: skip
 def import_model(values: FlagValues) -> None:
-    """Writes a model folder with a model of another library."""
+    """Make a model folder of a Hugging Face model, such as an OPUS-MT model."""
     output = values.output.rstrip("/") or "/"
     start_tensorflow()
     from tf_transformer.export.huggingface import import_huggingface

@@ -15,20 +15,13 @@ from tf_transformer.presets import PRESETS, VARIATIONS, preset
 from tf_transformer.visualization.history import describe_history, plot_history
 
 
-@command(
-    "info",
-    "describe a preset, or a model folder with the history of its run",
-    lambda: [
-        Flag(
-            "preset", str, f"the preset to describe: {', '.join([*PRESETS, *VARIATIONS])}", "pocket"
-        ),
-        Flag("model_dir", str, "model folder to describe; `info FOLDER` does the same"),
-        Flag("plot", str, "PNG file for loss, BLEU, learning rate and speed of the run"),
-    ],
-    positional="model_dir",
-)  # fmt: skip
+@command("info", lambda: [
+    Flag("preset", str, f"the preset to describe: {', '.join([*PRESETS, *VARIATIONS])}", "pocket"),
+    Flag("model_dir", str, "model folder to describe; `info FOLDER` does the same"),
+    Flag("plot", str, "PNG file for loss, BLEU, learning rate and speed of the run"),
+], positional="model_dir")  # fmt: skip
 def info(values: flags.FlagValues) -> None:
-    """Describes a model folder, or else a preset."""
+    """Describe a preset, or a model folder with the history of its run."""
     one_of(values, "model_dir", "preset")
     is_for(values, "model_dir", "plot")
     if values.model_dir:
@@ -55,7 +48,6 @@ def _show(title: str, text: str) -> None:
 
 
 def _show_model(config: Config) -> None:
-    """Prints the layers, the parameters and the recipe."""
     model, data, train = config.model, config.data, config.train
     vocabularies, sharing = "", "one matrix for both embeddings and the softmax"
     if not model.shared_embeddings:

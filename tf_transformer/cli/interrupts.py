@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM: a command ends with one line and the exit code of the signal.
+"""Ctrl-C, SIGTERM and the like: a command ends with one line and the exit code of the signal.
 
 This module imports almost nothing, so that `handle_interrupts` can be called before the long
 imports.
@@ -8,13 +8,17 @@ import os
 import signal
 from types import FrameType
 
-MESSAGES: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+MESSAGES: dict[int, str] = {
+    signal.SIGINT: "interrupted", signal.SIGTERM: "terminated",
+    # Of Slurm before its limit (`--signal`), and of the kernel at a limit of CPU time.
+    signal.SIGUSR1: "terminated", signal.SIGXCPU: "terminated",
+}  # fmt: skip
 
 _received: list[int] = []
 
 
 def handle_interrupts() -> None:
-    """Makes the first SIGINT or SIGTERM raise KeyboardInterrupt, and the next one end the process.
+    """Makes the first of these signals raise KeyboardInterrupt, and the next end the process.
 
     A signal that the parent process ignores, as `nohup` and background jobs do, stays ignored.
     """

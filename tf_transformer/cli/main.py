@@ -12,13 +12,13 @@ import sys
 from tf_transformer.cli import (  # noqa: F401  # isort: skip
     training, translation, evaluation, scoring, paper, export, serving, info, comparison, doctor,
 )  # fmt: skip
-from tf_transformer.cli.command import COMMANDS, parse, usage
+from tf_transformer.cli.command import COMMANDS, parse, usage, warn_of_repeated
 from tf_transformer.cli.interrupts import received_signal
 from tf_transformer.cli.messages import log_to_stderr, report, stop_logging
 from tf_transformer.config import GONE_SINCE
 from tf_transformer.errors import UserError
 
-GONE_COMMANDS = ("clean", "evalb")  # those of versions before 0.3 that have gone
+GONE_COMMANDS = ("clean", "evalb")  # of versions before 0.3
 # Flags that reduce the memory of a command.
 MEMORY_FLAGS = ("micro_batch_tokens", "decode_batch_tokens", "beam_size", "mbr_samples")
 
@@ -66,7 +66,8 @@ def _run(arguments: list[str]) -> int:
         return 0
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
     log_to_stderr(level)
-    if values.quiet:  # the bars of this package and those of TFDS obey tqdm's variable
+    warn_of_repeated(values)
+    if values.quiet:  # the bars of this package and of TFDS obey tqdm's variable
         os.environ["TQDM_DISABLE"] = "1"
     try:
         return COMMANDS[command].function(values) or 0
@@ -88,6 +89,7 @@ def run() -> None:
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "surrogateescape")):
         if isinstance(stream, io.TextIOWrapper):  # it is None where the shell has closed it
             stream.reconfigure(encoding="utf-8", errors=errors)
+    os.environ["MPLBACKEND"] = "agg"  # plots are files; the backend of a notebook may be missing
     code = main()
     if received_signal():  # the threads of a computation or of a request may need minutes to end
         os._exit(code)

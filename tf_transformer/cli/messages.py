@@ -84,7 +84,6 @@ class _ProgressBarHandler(logging.Handler):
     """Writes log records to standard error, above any progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes one record."""
         import tqdm
 
         with contextlib.suppress(OSError, ValueError):  # nobody reads standard error

@@ -18,23 +18,17 @@ SCALES = tuple(paper_table.SCALES)
 RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_dir")
 
 
-@command(
-    "table3",
-    "print Table 3 of the paper with our parameter counts, or train its rows",
-    lambda: [
-        Flag("run", bool, "train the rows that have no result yet, one after the other", False),
-        Flag("scale", SCALES, "small: for two cores; full: the paper's sizes", SCALES[0]),
-        Flag("rows", str, "rows to train", ",".join(paper_table.ROWS)),
-        Flag("data", str, "sentence pairs, as for train", DataConfig.data),
-        *language_flags(),
-        Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
-        Flag(
-            "model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"
-        ),
-    ],
-)
+@command("table3", lambda: [
+    Flag("run", bool, "train the rows that have no result yet, one after the other", False),
+    Flag("scale", SCALES, "small: for two cores; full: the paper's sizes", SCALES[0]),
+    Flag("rows", str, "rows to train", ",".join(paper_table.ROWS)),
+    Flag("data", str, "sentence pairs, as for train", DataConfig.data),
+    *language_flags(),
+    Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
+    Flag("model_dir", str, "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)"),
+])  # fmt: skip
 def table3(values: flags.FlagValues) -> None:
-    """Prints Table 3, or trains its rows."""
+    """Print Table 3 of the paper with our parameter counts, or train its rows."""
     is_for(values, "run", *RUN_FLAGS)
     if not values.run:
         print(paper_table.describe_paper())
@@ -58,10 +52,14 @@ def table3(values: flags.FlagValues) -> None:
         log_to_folder(os.path.join(folder, first))
         complete = paper_table.run_row(first, config, folder)
     else:  # each row in its own process
-        given = [f"--{name}={values[name].value}" for name in values if values[name].present]
-        program = [sys.executable, "-m", "tf_transformer", "table3", *given]
-        program.append(f"--model_dir={folder}")  # of a flag that is given twice, the last counts
-        complete = paper_table.run_rows(configs, lambda name: [*program, f"--rows={name}"], folder)
+        given = {name: values[name].value for name in values if values[name].present}
+
+        def program(row: str) -> list[str]:
+            settings = {**given, "model_dir": folder, "rows": row}.items()
+            flags_of_row = [f"--{name}={value}" for name, value in settings]
+            return [sys.executable, "-m", "tf_transformer", "table3", *flags_of_row]
+
+        complete = paper_table.run_rows(configs, program, folder)
     with atomic_write(os.path.join(folder, "results.md")) as file:
         file.write(f"{paper_table.describe_results(folder)}\n")
     if not complete:

@@ -40,26 +40,20 @@ if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Progress
 
 
-@command(
-    "score",
-    "compute the log-probability that a model gives to translations",
-    lambda: [
-        *model_flags(),
-        Flag(
-            "input", str,
-            f"sentence pairs: a file (.{', .'.join(PAIR_FORMATS)}), or two files "
-            "SOURCE_FILE,TARGET_FILE (default: TSV on standard input)",
-        ),
-        Flag("output", str, "file for the scores (default: standard output)"),
-        Flag("tokens", bool, "add columns: the sub-words, and their log-probabilities", False),
-        Flag("normalize", bool, "divide by the length penalty, as translate --n_best", False),
-        SKIP_FLAG,
-        *print_flags(),
-        setting_flag("length_penalty"),
-    ],
-)  # fmt: skip
+@command("score", lambda: [
+    *model_flags(),
+    Flag("input", str,
+         f"sentence pairs: a file (.{', .'.join(PAIR_FORMATS)}), or two files "
+         "SOURCE_FILE,TARGET_FILE (default: TSV on standard input)"),
+    Flag("output", str, "file for the scores (default: standard output)"),
+    Flag("tokens", bool, "add columns: the sub-words, and their log-probabilities", False),
+    Flag("normalize", bool, "divide by the length penalty, as translate --n_best", False),
+    SKIP_FLAG,
+    *print_flags(),
+    setting_flag("length_penalty"),
+])  # fmt: skip
 def score(values: flags.FlagValues) -> None:
-    """Computes the probability of given translations."""
+    """Compute the log-probability that a model gives to translations."""
     translator = load_translator(values, values.model_dir, values.checkpoint)
     data = load_config(first_model_dir(values.model_dir)).data
     tag_warnings = TagWarnings(translator.tags, data.tag)
@@ -88,27 +82,21 @@ def score(values: flags.FlagValues) -> None:
     write_results(values, read_pair_windows(paths, (data.source, data.target)), format_window)
 
 
-@command(
-    "rescore",
-    "choose among the translations of n-best lists with the scores of several models",
-    lambda: [
-        *file_flags("n-best list of translate --n_best, plain, .gz, .bz2 or .xz", "translations"),
-        Flag("sources", str, "file of the lines that were translated", required=True),
-        Flag("model_dir", str, "models, separated by commas; the score of each is a feature"),
-        Flag("reverse_model_dir", str, "the same for models of the opposite direction"),
-        tag_flag("the lines have their tags; for --model_dir"),
-        Flag("reverse_tag", str, "tag before each translation, for --reverse_model_dir"),
-        Flag(
-            "weights", str,
-            "weights, separated by commas: of the score in the list, of each --model_dir, of each "
-            "--reverse_model_dir (default: 1 for all)",
-        ),
-        N_BEST_FLAG,
-        setting_flag("length_penalty"),
-    ],
-)  # fmt: skip
+@command("rescore", lambda: [
+    *file_flags("n-best list of translate --n_best, plain, .gz, .bz2 or .xz", "translations"),
+    Flag("sources", str, "file of the lines that were translated", required=True),
+    Flag("model_dir", str, "models, separated by commas; the score of each is a feature"),
+    Flag("reverse_model_dir", str, "the same for models of the opposite direction"),
+    tag_flag("the lines have their tags; for --model_dir"),
+    Flag("reverse_tag", str, "tag before each translation, for --reverse_model_dir"),
+    Flag("weights", str,
+         "weights, separated by commas: of the score in the list, of each --model_dir, of each "
+         "--reverse_model_dir (default: 1 for all)"),
+    N_BEST_FLAG,
+    setting_flag("length_penalty"),
+])  # fmt: skip
 def rescore(values: flags.FlagValues) -> None:
-    """Sorts n-best lists by the weighted sum of the scores of several models."""
+    """Choose among the translations of n-best lists with the scores of several models."""
     models: list[tuple[str, str]] = []  # the folder of each, and the flag of its tag
     for flag, tag_name in (("model_dir", "tag"), ("reverse_model_dir", "reverse_tag")):
         is_for(values, flag, tag_name)

@@ -35,30 +35,20 @@ logger = logging.getLogger(__name__)
 CTRANSLATE2 = "ctranslate2"
 
 
-@command(
-    "serve",
-    "serve exported models over HTTP, with TensorFlow Serving's REST API",
-    lambda: [
-        Flag(
-            "model_dir", str,
-            "model folders, whose exports are served, separated by commas (default: the built-in "
-            f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
-        ),
-        Flag(
-            "export_dir", str,
-            "folders of the exported versions, separated by commas (default: "
-            "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)",
-        ),
-        Flag(
-            "name", str,
-            "names in URLs, separated by commas (default: transformer; of several, their folders')",
-        ),
-        *engine_flags(),
-        *settings_flags(ServeConfig, "Server"),
-    ],
-)  # fmt: skip
+@command("serve", lambda: [
+    Flag("model_dir", str,
+         "model folders, whose exports are served, separated by commas (default: the built-in "
+         f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)"),
+    Flag("export_dir", str,
+         "folders of the exported versions, separated by commas (default: "
+         "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)"),
+    Flag("name", str,
+         "names in URLs, separated by commas (default: transformer; of several, their folders')"),
+    *engine_flags(),
+    *settings_flags(ServeConfig, "Server"),
+])  # fmt: skip
 def serve(values: FlagValues) -> None:
-    """Serves exported models over HTTP until SIGINT or SIGTERM."""
+    """Serve exported models over HTTP, with TensorFlow Serving's REST API."""
     config = ServeConfig(**given(values, (ServeConfig,)))
     one_of(values, "export_dir", "model_dir")
     exports = model_folder.folder_list(values.export_dir or "")
@@ -131,7 +121,7 @@ def _saved_model_versions(model_dir: str) -> str:
 def engine_flags() -> list[Flag]:
     """--engine and --compute_type."""
     faster = "ctranslate2: a faster engine for CPUs; the model is exported for it first"
-    compute = "ctranslate2: type of the weights in memory; default: that of the export, float32"
+    compute = "ctranslate2: type of the weights in memory; default: as in the export, float32"
     return [
         Flag("engine", ("tensorflow", CTRANSLATE2), faster, "tensorflow"),
         Flag("compute_type", ("default", "float32", "int8"), compute, "default"),
@@ -157,18 +147,14 @@ def _exported_versions(export_dir: str) -> Iterator[str]:
 
 
 def _is_export(folder: str) -> bool:
-    """Whether a folder is an export for CTranslate2."""
     return os.path.exists(os.path.join(folder, "model.bin"))
 
 
 def ctranslate2_translator(
     values: FlagValues, model_dir: str
 ) -> tuple[CTranslate2Translator, dict[str, Any]]:
-    """Loads a model for translate, on all cores.
+    """Loads a model folder, whose export is in the cache, or an export, on all cores.
 
-    Args:
-      values: the flags.
-      model_dir: a model folder, whose export is in the cache, or a folder with an export.
     Returns: the translator, and the description of its export.
     """
     from tf_transformer.export.cache import ctranslate2_export
@@ -185,5 +171,5 @@ def ctranslate2_translator(
     options = values.compute_type, number_of_cores(), values.min_length or 0
     translator = CTranslate2Translator(folder, *options, **given(values, (DecodeConfig,)))
     if values.tag:
-        check_tag(values.tag, translator.encode)
+        check_tag(values.tag, translator.tags)
     return translator, read_description(folder)

@@ -32,23 +32,17 @@ logger = logging.getLogger(__name__)
 PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
 
 
-@command(
-    "train",
-    "train a model on sentence pairs, or resume a run",
-    lambda: [
-        Flag("preset", str, f"the settings to start from: {PRESET_NAMES}", "pocket"),
-        Flag("config", str, "file to start from in place of --preset: the config.json of a run"),
-        Flag(
-            "model_dir", str,
-            "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)",
-        ),
-        Flag("dry_run", bool, "print the plan, make two updates without saving, and stop", False),
-        Flag("overwrite", bool, "remove what is in the model folder, and start a new run", False),
-        *train_flags(),
-    ],
-)  # fmt: skip
+@command("train", lambda: [
+    Flag("preset", str, f"the settings to start from: {PRESET_NAMES}", "pocket"),
+    Flag("config", str, "file to start from in place of --preset: the config.json of a run"),
+    Flag("model_dir", str,
+         "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)"),
+    Flag("dry_run", bool, "print the plan, make two updates without saving, and stop", False),
+    Flag("overwrite", bool, "remove what is in the model folder, and start a new run", False),
+    *train_flags(),
+])  # fmt: skip
 def train(values: flags.FlagValues) -> None:
-    """Trains, or resumes a run; then prints five translations and the next commands."""
+    """Train a model on sentence pairs, or resume a run."""
     one_of(values, "overwrite", "dry_run")
     one_of(values, "config", "preset")
     config, model_dir = _config(values)
@@ -57,7 +51,7 @@ def train(values: flags.FlagValues) -> None:
     from tf_transformer.training.trainer import build_trainer
 
     if values.dry_run and os.environ.pop("TF_CONFIG", None):
-        logger.warning("the plan is that of this host alone, without the other workers")
+        logger.warning("the plan is for this host alone, without the other workers")
     split_cpu(config.train.logical_devices)
     workers = make_workers(config.train)
     _check_memory(config, workers)
@@ -124,16 +118,14 @@ def _read_config(path: str) -> Config:
 
 
 def _check_memory(config: Config, workers: Workers) -> None:
-    """Checks that the weights fit into the memory of this host, where CPUs compute the updates.
+    """Raises: UserError when the weights do not fit into the memory of this host, without GPUs.
 
-    Without this check, the kernel would end the process without a message.
-
-    Raises: UserError when they do not fit.
+    The kernel would end the process without a message.
     """
     import tensorflow as tf
 
-    if tf.config.list_logical_devices("GPU") and not config.train.logical_devices:
-        return  # the memory of a GPU has its own error
+    if tf.config.list_logical_devices("GPU"):
+        return  # whose memory has its own error
     # The vocabularies are not known yet, and this is their largest size.
     size = config.model.target_vocab_size if config.train.init_from else config.data.vocab_size
     model = config.with_vocabularies(size, size).model
@@ -158,18 +150,14 @@ def _print_samples(trainer: Trainer) -> None:
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
 
 
-@command(
-    "average",
-    "average the newest, or the best, checkpoints of a run",
-    lambda: [
-        Flag("model_dir", str, "model folder", required=True),
-        Flag("last", int, "average so many (default: those of the last eighth of the updates)"),
-        Flag("best", int, "average so many, those with the best validation scores"),
-        Flag("output", str, "file for the average (default: MODEL_DIR/averaged.npz)"),
-    ],
-)  # fmt: skip
+@command("average", lambda: [
+    Flag("model_dir", str, "model folder", required=True),
+    Flag("last", int, "average so many (default: all of the last eighth of the updates)"),
+    Flag("best", int, "average so many, those with the best validation scores"),
+    Flag("output", str, "file for the average (default: MODEL_DIR/averaged.npz)"),
+])  # fmt: skip
 def average(values: flags.FlagValues) -> None:
-    """Averages checkpoints."""
+    """Average the newest, or the best, checkpoints of a run."""
     model_dir, last, best = values.model_dir, values.last, values.best
     model_folder.load_config(model_dir)  # a folder without settings is none of a run
     one_of(values, "last", "best")

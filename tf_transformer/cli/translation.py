@@ -83,9 +83,8 @@ def load_translator(
     """Starts TensorFlow and loads a model or an ensemble, on all GPUs that TensorFlow sees.
 
     Args:
-      values: with the settings of the search.
+      values: with the settings of the search, and in the flag `tag_name` the tag of the sources.
       model_dir, checkpoint: as for `Translator.load`.
-      tag_name: the flag, if the command has it, with the tag of the sources.
     Raises: UserError, also for a tag that the model does not have.
     """
     folders = [folder for folder, _ in model_list(model_dir, checkpoint)]
@@ -102,7 +101,7 @@ def load_translator(
     with tf.distribute.MirroredStrategy(gpus).scope() if gpus[1:] else contextlib.nullcontext():
         translator = Translator.load(model_dir, checkpoint, generation, **options)
     if tag := values[tag_name].value if tag_name in values else None:
-        check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_name)
+        check_tag(tag, translator.tags, tag_name)
     return translator
 
 
@@ -121,13 +120,11 @@ def write_results(
     windows: Iterable[list[Item]],
     format_results: Callable[[list[Item], int, Progress], Iterable[str]],
 ) -> None:
-    """Writes the results of each window of lines as soon as they are known.
+    """Writes the results of each window of lines, or of pairs, to --output when they are known.
 
     Args:
-      values: with --output. A file appears when it is complete.
-      windows: of lines, or of pairs of lines.
-      format_results: returns the results of a window, lines of text; it takes the window, the
-        number of its first line and a function that shows progress.
+      format_results: a function of a window, the number of its first line, and a function that
+        shows progress; it returns the results, lines of text.
     """
     first_line = 1
     on_terminal = not values.output and sys.stdout.isatty()
@@ -151,23 +148,17 @@ def _flags() -> list[Flag]:
         Flag("print_scores", bool, "write TRANSLATION<tab>SCORE", False),
         *print_flags(),
         Flag("split_sentences", bool, "translate the sentences of each line one by one", False),
-        Flag(
-            "target_prefix", str,
-            "file with the beginning of each translation, complete words; an empty line for none",
-        ),
+        Flag("target_prefix", str,
+             "file with the beginning of each translation, complete words; an empty line for none"),
         Flag("sampling", bool, "draw --n_best translations from the model's distribution", False),
         *settings_flags(SamplingConfig, note="--sampling: "),
         Flag("seed", int, "--sampling: seed of the random numbers", 0, minimum=0),
-        Flag(
-            "pairs", bool,
-            "write training pairs (back-translation), TSV: translation, line; lines that are "
-            "blank, too long or without a translation are left out", False,
-        ),
-        Flag(
-            "mbr", tuple(name for name, metric in METRICS.items() if metric.sentence),
-            "minimum Bayes risk decoding: write the candidate with the highest mean sentence "
-            "score against the others; the candidates are those of the beam, or --sampling",
-        ),
+        Flag("pairs", bool,
+             "write training pairs (back-translation), TSV: translation, line; lines that are "
+             "blank, too long or without a translation are left out", False),
+        Flag("mbr", tuple(name for name, metric in METRICS.items() if metric.sentence),
+             "minimum Bayes risk decoding: write the candidate with the highest mean sentence "
+             "score against the others; the candidates come from the beam, or --sampling"),
         setting_flag("bleu_tokenizer", "--mbr=bleu: "),
         Flag("mbr_samples", int, "--mbr --sampling: candidates of each line", 32, minimum=2),
         SKIP_FLAG,
@@ -177,9 +168,9 @@ def _flags() -> list[Flag]:
     ]  # fmt: skip
 
 
-@command("translate", "translate lines of text with a trained model", _flags)
+@command("translate", _flags)
 def translate(values: flags.FlagValues) -> None:
-    """Translates the lines of the input, or those that the user types."""
+    """Translate lines of text with a trained model."""
     _check_combination(values)
     files = values.input or values.output or values.target_prefix
     interactive = not files and sys.stdin.isatty() and sys.stdout.isatty()
@@ -250,10 +241,6 @@ def _check_combination(values: flags.FlagValues) -> None:
 class LineTranslator:
     """Translates windows of lines as the flags of translate say.
 
-    Args:
-      values: the flags.
-    Raises: UserError.
-
     Attributes:
       training_tags: the tags that sources of the training text begin with.
     """
@@ -292,14 +279,7 @@ class LineTranslator:
     def __call__(
         self, lines: Sequence[Line], first_line: int = 1, progress: Progress | None = None
     ) -> list[Hypotheses]:
-        """Translates lines.
-
-        Args:
-          lines: the lines, at least one.
-          first_line: the number of the first one.
-          progress: a function that shows progress.
-        Returns: the translations of each line.
-        """
+        """Translates lines, at least one, of which the first has the number `first_line`."""
         values, split = self._values, None
         texts, prefixes = map(list, zip(*lines))
         numbers: Sequence[int] = range(first_line, first_line + len(lines))
@@ -324,17 +304,14 @@ class LineTranslator:
         return results
 
     def _rank(self, candidates: Hypotheses) -> Hypotheses:
-        """The best candidates of a line by --mbr, with their utilities as scores.
-
-        A line that is too long keeps its empty translation.
-        """
+        """The best candidates of a line by --mbr, with their utilities as scores."""
         possible = [each for each in candidates if is_possible(each[1])]
         found = {each[0]: each for each in possible}
         ranked = mean_utilities([text for text, _ in possible], self._utility_of)
         return [
             Translation(pair, found[pair[0]].length, found[pair[0]].truncated)
             for pair in ranked[: self._values.n_best]
-        ] or candidates
+        ] or candidates  # the empty translation of a line that is too long
 
     def warn_of_truncated(self) -> None:
         """Warns of translations that have reached the longest output, once."""
@@ -358,18 +335,14 @@ def _translate_interactively(values: flags.FlagValues, translator: LineTranslato
             print(f"error: {error}", file=sys.stderr)
 
 
-@command(
-    "parse",
-    "parse lines of text with a model that was trained on trees",
-    lambda: [
-        *model_flags(),
-        *file_flags("file of sentences, their words separated by spaces", "trees, one per line"),
-        *search_flags(),
-        *settings_flags(ComputeConfig, SEARCH_GROUP),
-    ],
-)
+@command("parse", lambda: [
+    *model_flags(),
+    *file_flags("file of sentences, their words separated by spaces", "trees, one per line"),
+    *search_flags(),
+    *settings_flags(ComputeConfig, SEARCH_GROUP),
+])  # fmt: skip
 def parse(values: flags.FlagValues) -> None:
-    """Parses lines of text."""
+    """Parse lines of text with a model that was trained on trees."""
     if model_folder.load_config(first_model_dir(values.model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {values.model_dir} was not trained on trees: train one with "

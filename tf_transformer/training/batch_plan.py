@@ -13,9 +13,8 @@ WARNING_FACTOR = 10  # warn where a batch is this many times too small or too la
 def learning_rate_warning(config: Config, batches: Batches) -> str | None:
     """A warning where the learning rate does not suit the run or the batch size, or None.
 
-    The rule of thumb: the noise of the gradient falls with the square root of the tokens, and
-    Adam's learning rate should be proportional to it (Malladi et al. 2022). Eq. 3 with scale 1 was
-    tuned for 25,000 tokens. The peak of the other schedules is the user's own choice.
+    The rule of thumb: Adam's learning rate should be proportional to the square root of the tokens
+    (Malladi et al. 2022). The peak of the schedules other than Eq. 3 is the user's own choice.
     """
     train = config.train
     if train.warmup_steps >= train.train_steps:
@@ -72,13 +71,11 @@ class BatchPlan:
         """The updates, the batches and the disk space of a run, as text."""
         settings, batches = self.config.train, self.batches
         row = "  {:14} {:>15} {:>14} {:>9} {:>12} {:>21}".format
-        columns = (
-            "rows x length", "tokens a side", "an epoch", "accumulation", "rows of a micro-batch"
-        )  # fmt: skip
+        columns = "rows x length,tokens a side,an epoch,accumulation,rows of a micro-batch"
         lines = [
             f"  updates        {settings.train_steps:,}, {batches.per_epoch:,} an epoch: "
             f"{settings.train_steps / batches.per_epoch:,.1f} epochs",
-            row("batches", *columns),
+            row("batches", *columns.split(",")),
         ]
         for each in batches.buckets:
             shape, tokens = f"{each.rows} x {each.length}", f"{each.rows * each.length:,}"

@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 
 MIN_SHAPES, MAX_SHAPES = 3, 12
 TOKENS_PER_SECOND = 550_000  # of base on an H200
-# What one more shape costs: 27 s, but several are compiled at a time, and updates run meanwhile, at
-# a quarter of their speed.
+# What one more shape costs: 27 s, but several are compiled at a time, beside slower updates.
 SECONDS_OF_A_SHAPE = 8
 PADDING = 1.4  # with n shapes, a token comes with about PADDING / n tokens of padding (Multi30k)
 
@@ -35,9 +34,8 @@ def most_shapes(config: Config) -> int:
     """Chooses how many shapes the batches of a run have, where XLA compiles them.
 
     With n shapes, a run of S seconds without padding takes S (1 + PADDING / n) + n
-    SECONDS_OF_A_SHAPE. The n with the least time is a square root: 4 for 2,000 updates of base, 12
-    for its 100,000. It depends on the settings alone, so that the batches of a run are the same on
-    every machine with XLA.
+    SECONDS_OF_A_SHAPE, which is least at a square root: 4 for 2,000 updates of base, 12 for its
+    100,000. It depends on the settings alone, so that every machine with XLA has the same batches.
     """
     train = config.train
     seconds = train.train_steps * config.data.batch_tokens / TOKENS_PER_SECOND
@@ -63,8 +61,8 @@ class ShapeCompiler:
     Args:
       update, buckets: of the run.
       replicas: of this host: each of them compiles a shape.
-      wait: whether an update waits until its shape is compiled. Then an update does not depend on
-        how fast XLA is; else it runs without XLA until then, with other rounding.
+      wait: whether an update waits until its shape is compiled, and so does not depend on how fast
+        XLA is. Else it runs without XLA until then, with other rounding.
     """
 
     def __init__(
@@ -85,10 +83,7 @@ class ShapeCompiler:
     def is_compiled(
         self, rows: int, length: int, is_stopped: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Whether an update of this shape is to run as XLA compiled it.
-
-        A stop ends the wait for the compilation.
-        """
+        """Whether an update of this shape is to run as XLA compiled it. A stop ends the wait."""
         future = self._compiled[rows, length]
         while self._wait and not future.done() and not is_stopped():
             concurrent.futures.wait([future], timeout=0.2)
@@ -112,7 +107,6 @@ class ShapeCompiler:
         self._executor.shutdown(cancel_futures=True)
 
     def _compile(self, bucket: Bucket) -> None:
-        """Compiles a shape."""
         try:
             try:
                 self._update.compile(bucket)

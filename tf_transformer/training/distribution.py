@@ -42,13 +42,12 @@ _mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 def split_cpu(logical_devices: int = 0) -> None:
     """Divides the CPU into logical devices, each of which is a replica.
 
-    Half of the rows on each half of the cores is faster than every operation on all cores: most
-    operations are too small to be parallelized. This must come before TensorFlow's first
-    operation; after it, the devices stay as they are.
+    Half of the rows on each half of the cores is faster than every operation on all cores: most are
+    too small to be parallelized. This must come before TensorFlow's first operation.
 
     Args:
-      logical_devices: how many; 0 for two where there are two or more cores, no GPU, and no other
-        worker.
+      logical_devices: how many, in place of all GPUs, which are hidden; 0 for two where there are
+        two or more cores, no GPU, and no other worker.
     """
     cores = number_of_cores()
     one_is_enough = tf.config.list_physical_devices("GPU") or cores < 2 or "TF_CONFIG" in os.environ
@@ -56,6 +55,8 @@ def split_cpu(logical_devices: int = 0) -> None:
         return
     devices = [tf.config.LogicalDeviceConfiguration()] * (logical_devices or 2)
     try:
+        if logical_devices:
+            tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // len(devices)))
         tf.config.threading.set_inter_op_parallelism_threads(cores)
         cpu = tf.config.list_physical_devices("CPU")[0]
@@ -69,9 +70,7 @@ def make_strategy(
     replicas: int | None = None,
     worker_minutes: float = TrainConfig.worker_minutes,
 ) -> tf.distribute.Strategy:
-    """Makes the strategy for all GPUs, or where there is none, all logical CPUs.
-
-    Where `TF_CONFIG` names several workers, it has the devices of all of them.
+    """Makes the strategy for all GPUs, or all logical CPUs, also of the workers of `TF_CONFIG`.
 
     Args:
       logical_devices: how many logical CPUs to use, even where there are GPUs; 0 for all devices.
@@ -121,10 +120,9 @@ def _multi_worker_strategy(minutes: float) -> tf.distribute.MultiWorkerMirroredS
 
 
 def _wait_for_workers(minutes: float) -> None:
-    """Waits until the ports of all workers of `TF_CONFIG` answer.
+    """Waits until the ports of all workers of `TF_CONFIG` answer; meanwhile this one's does.
 
-    TensorFlow would wait without a limit and without names, and no signal handler of Python would
-    run. Until all are there, a socket answers the others at the port of this worker.
+    TensorFlow would wait without a limit, without names, and without Python's signal handlers.
 
     Raises: UserError when some do not answer within the minutes, or this port is taken.
     """
@@ -189,8 +187,7 @@ def worker_failures() -> Iterator[None]:
 class Workers:
     """The workers of a strategy.
 
-    The chief, which is the first one, reads and writes the model folder, and broadcasts what the
-    others need.
+    The chief, the first one, reads and writes the model folder, and broadcasts what others need.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -257,11 +254,9 @@ def make_workers(settings: TrainConfig) -> Workers:
 def on_all_replicas(
     strategy: tf.distribute.Strategy, step: Callable[..., Any], signature: Sequence[tf.TensorSpec]
 ) -> Callable[..., Any]:
-    """Makes a graph that runs `step` in every replica.
+    """Makes a graph that runs `step`, with the same result, in every replica.
 
-    Args:
-      step: a function of tensors that returns the same in every replica.
-      signature: of the tensors. Each replica gets the whole ones.
+    Each gets the whole tensors, whose `signature` is given.
     """
 
     @tf.function(input_signature=signature, autograph=False)

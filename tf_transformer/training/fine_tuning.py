@@ -35,11 +35,9 @@ def recorded_init_from(init_from: str, model_dir: str) -> str:
 
 
 def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
-    """Loads the vocabularies of the initial model, and checks that a run can start with it.
+    """Loads the vocabularies of the initial model. Raises: UserError when the run has other sizes.
 
     The dropout rate may differ, and the number of positions where they are not learned.
-
-    Raises: UserError when a file is missing, or the run has other sizes.
     """
     init_from = config.train.init_from
     initial = initial_config(init_from)
@@ -64,10 +62,7 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
 
 
 def load_initial_weights(model: Transformer, settings: TrainConfig, workers: Workers) -> None:
-    """Starts a run with the weights of the initial model; the chief reads them.
-
-    Raises: UserError when the checkpoint is damaged.
-    """
+    """Starts a run with the weights of the initial model, which the chief reads."""
     if workers.is_chief:
         path = find(find_model_dir(settings.init_from), None)
         restore(path, model)

@@ -16,10 +16,9 @@ class FusedAdam(keras.optimizers.Adam):
         v = b2 v + (1 - b2) g^2
         w = w - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon)
 
-    Keras computes this with about twenty operations for each weight, a third of the nodes of a
-    training step's graph. On a CPU, an update takes as long with it (`benchmarks/kernels.py`); on a
-    GPU, each of them is a kernel of its own. Keras' own `update_step` divides by 1 - b1^t, which is
-    0 where an update is skipped. There is no `amsgrad` and no moving average.
+    Keras computes this with about twenty operations for each weight, each of which is a kernel of
+    its own on a GPU (on a CPU, an update takes as long: `benchmarks/kernels.py`), and divides by
+    1 - b1^t, which is 0 where an update is skipped. There is no `amsgrad` and no moving average.
     """
 
     def apply_if(
@@ -27,13 +26,10 @@ class FusedAdam(keras.optimizers.Adam):
     ) -> None:
         """Applies one update in each replica to its own copy of the weights.
 
-        The gradients are dense, and already summed over the replicas. (`apply_gradients` would sum
-        them again.)
-
-        Where `finite`, a bool scalar, is false, they are taken as 0, with b1 = b2 = 1 and lr = 0,
-        so that m, v and w stay as they are. This is decided on the device: a `tf.cond` would make
-        the host wait for the gradients before it starts the update. The number of updates rises all
-        the same: it is the place in the text and the key of the dropout masks.
+        The gradients are dense, and already summed over the replicas, as `apply_gradients` would
+        do again. Where `finite`, a bool scalar, is false, they are taken as 0, with b1 = b2 = 1 and
+        lr = 0, so that m, v and w stay: a `tf.cond` would make the host wait for the gradients. The
+        number of updates, which is the place in the text and the key of the dropout masks, rises.
         """
         mask = tf.cast(finite, tf.float32)
         learning_rate = tf.math.multiply_no_nan(tf.convert_to_tensor(self.learning_rate), mask)

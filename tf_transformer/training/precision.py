@@ -18,9 +18,9 @@ def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> s
     """Chooses the name of the Keras dtype policy.
 
     Args:
-      wanted: the setting `precision`. "auto" chooses bfloat16 where every device has matrix
-        multiplication in it: GPUs of compute capability 8 or higher, and CPUs with AMX. On other
-        CPUs TensorFlow's bfloat16 is slower than its float32.
+      wanted: the setting `precision`. "auto" chooses bfloat16 where every device has matrix units
+        for it: GPUs of compute capability 8 or higher, and CPUs with AMX. On other CPUs, float32
+        is faster.
       gpus: of the run, none for a CPU.
     """
     if wanted != "auto":
@@ -35,7 +35,7 @@ def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> s
 class LossScale:
     """A power of two on the loss in float16, so that small gradients do not underflow; else 1.
 
-    It is halved when a gradient overflows, in which case the update is skipped, and doubled after
+    It is halved when a gradient overflows, and the update skipped, and doubled after
     `GROWTH_INTERVAL` updates without an overflow (Micikevicius et al. 2018, Sec. 3.2).
     """
 
@@ -49,11 +49,11 @@ class LossScale:
             self._finite_updates = tf.Variable(tf.constant(0, tf.int64), **options)
 
     def unscale(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the gradients of the loss, given those of scale x loss."""
+        """Divides the gradients of scale x loss by the scale."""
         return [gradient / self.scale for gradient in gradients] if self._varies else gradients
 
     def update(self, finite: tf.Tensor) -> None:
-        """Adapts the scale in each replica, where the last gradient was finite, or was not."""
+        """Adapts the scale in each replica to whether the last gradient was finite."""
         if not self._varies:
             return
         grow = finite & (self._finite_updates + 1 >= GROWTH_INTERVAL)

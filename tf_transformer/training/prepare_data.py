@@ -28,13 +28,9 @@ OF_A_HOST = {"data", "validation", "logical_devices", "worker_minutes"}  # each 
 
 @dataclasses.dataclass
 class TrainingText:
-    """The text of a run on one of its workers.
+    """The text of a run on one of its workers."""
 
-    The settings have the sizes of the vocabularies, and after `batches("train")` also the longest
-    outputs that the text needs.
-    """
-
-    config: Config
+    config: Config  # with the sizes of the vocabularies; after `batches("train")`, longest outputs
     corpus: Corpus
     tokenizers: tuple[Tokenizer, Tokenizer]
     cache: str  # the folder of the encoded text
@@ -42,9 +38,6 @@ class TrainingText:
 
     def batches(self, split: str) -> Batches:
         """Encodes the split "train" or "validation", and divides it into batches.
-
-        The validation split is computed without micro-batches, so its batches are no larger than
-        what the replicas compute at once.
 
         Raises: UserError for text that cannot be used, or that differs from the chief's.
         """
@@ -66,7 +59,7 @@ class TrainingText:
             self._fit_longest_outputs(encoded, train.decode_length_coverage)
         pairs = EncodedPairs([shard for of_part in encoded for shard in of_part.shards])
         batch_tokens, max_shapes = data.batch_tokens, data.max_shapes
-        if split == "validation":  # which XLA does not compile
+        if split == "validation":  # which is computed without XLA and micro-batches
             max_shapes = 0
             of_replica = train.micro_batch_tokens or MICRO_BATCH_TOKENS
             batch_tokens = min(batch_tokens, self.workers.replicas * of_replica)
@@ -107,9 +100,9 @@ class TrainingText:
         return [number for pairs, number in zip(encoded, times) for _ in pairs.shards]
 
     def _encode(self, corpus: Corpus, split: str) -> tuple[EncodedPairs, int]:
-        """Encodes a split of one corpus. Returns: the pairs; the checksum of the chief's.
+        """Encodes a split of one corpus, or opens the chief's shards where it sees its folder.
 
-        After the chief, a worker that sees its folder opens its shards. Others encode the text too.
+        Returns: the pairs; the checksum of the chief's.
         """
         text = (corpus, split, self.tokenizers, self.config.data)
         folder = os.path.abspath(shard_folder(*text, self.cache))

@@ -36,9 +36,8 @@ BATCH_ORDER = 2
 
 SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization are tried
 
-# Settings that may change when a run continues. They decide where an update is computed and how
-# long the run is, not what an update is, except for rounding and, under XLA or other shards, the
-# dropout masks. The text itself has a checksum.
+# Settings that may change when a run continues: where an update is computed and how long the run
+# is, not what an update is, but for rounding and dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
     "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience", "validation",
@@ -60,8 +59,7 @@ class RunDirectory:
     Args:
       path: the folder, created where it does not exist; None for a temporary one, which a worker
         other than the chief has.
-      overwrite: whether to remove a run or a model in it, and to start a new run. They are removed
-        by `begin`, when nothing can refuse the new run any more.
+      overwrite: whether `begin` removes a run or a model in it, to start a new run.
     Raises: UserError when another process trains in it.
     """
 
@@ -109,14 +107,14 @@ class RunDirectory:
     def prepare_vocabulary(
         self, config: Config, corpus: Corpus, max_shapes: int = 0
     ) -> tuple[Config, tuple[Tokenizer, Tokenizer]]:
-        """Learns the vocabularies, or loads the ones of the run in the folder.
+        """Learns the vocabularies, or loads them where the folder has a run.
 
         Args:
           max_shapes: of a new run, where the setting is 0.
         Returns: the settings with the vocabulary sizes, the number of shapes and absolute paths of
           the data; the tokenizers.
-        Raises: UserError when the run in the folder has other settings, when the folder holds a
-          model without the checkpoints to resume from, or for text that cannot be used.
+        Raises: UserError for a folder with a run of other settings, or with a model without the
+          checkpoints to resume from, and for text that cannot be used.
         """
         models = [os.path.basename(path) for path in model_folder.all_checkpoints(self.path)]
         started = None
@@ -158,7 +156,7 @@ class RunDirectory:
     ) -> dict[str, Any] | None:
         """Restores the newest checkpoint that is not damaged.
 
-        Returns: its training state, or None where there is no checkpoint of the run yet.
+        Returns: its training state, or None where the run has no checkpoint yet.
         Raises: UserError when all are damaged.
         """
         # The checkpoints may be of the run that is overwritten.
@@ -190,7 +188,7 @@ class RunDirectory:
     ) -> None:
         """Writes the checkpoint of the update `state["step"]`, and removes the oldest ones.
 
-        A thread does it, with a copy of all that a checkpoint holds. There is one copy at a time.
+        A thread does it, with the only copy of all that a checkpoint holds.
 
         Raises: UserError when the file before it could not be written, as `wait` does.
         """
@@ -207,10 +205,7 @@ class RunDirectory:
         self._written = self._writer.submit(write)
 
     def _prune(self, settings: TrainConfig) -> None:
-        """Removes checkpoints beyond `max_checkpoints`, and the ones of interruptions.
-
-        So the average is as in a run without interruptions.
-        """
+        """Removes the checkpoints of interruptions, and beyond `max_checkpoints` the oldest."""
         *earlier, last = paths = step_checkpoints(self.path)
         regular = [path for path in earlier if checkpoint_step(path) % settings.save_steps == 0]
         kept = [*regular, last][-settings.max_checkpoints :]
@@ -224,10 +219,7 @@ class RunDirectory:
         self._written = self._writer.submit(checkpoint.write, path, contents)
 
     def average(self, model: keras.Model, settings: TrainConfig) -> None:
-        """Writes the mean of the `last_eighth` of the checkpoints, and restores it (Sec. 6.1).
-
-        Damaged ones are left out.
-        """
+        """Writes and restores the mean of `last_eighth` of the intact checkpoints (Sec. 6.1)."""
         self.wait()
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
@@ -237,8 +229,8 @@ class RunDirectory:
         _set_aside(damaged)
         checkpoint.restore(averaged, model)
         logger.info(
-            f"averaged the last {len(paths) - len(damaged)} of {len(kept)} checkpoints, those of "
-            "the last eighth of the updates (Sec. 6.1)"
+            f"averaged the last {len(paths) - len(damaged)} of {len(kept)} checkpoints, of the "
+            "last eighth of the updates (Sec. 6.1)"
         )
 
 
@@ -249,10 +241,7 @@ def _set_aside(damaged: list[str]) -> None:
 
 
 def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> None:
-    """Checks that the run in a folder resumes with the batches with which it was started.
-
-    Raises: UserError when the state of its checkpoint has another checksum or order of batches.
-    """
+    """Raises: UserError when a run's checkpoint has another checksum or order of batches."""
     order = state.get("batch_order", BATCH_ORDER)
     if (state["data"], order) != (checksum, BATCH_ORDER):
         raise UserError(
@@ -269,7 +258,7 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     if new.train.learning_rate_schedule in DECAY_TO_0:
         names.add("train_steps")  # the learning rate depends on it
     if not new.data.max_shapes:
-        names.remove("max_shapes")  # of a worker, which gets that of the chief
+        names.remove("max_shapes")  # of a worker, which gets the chief's
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
         names.remove("init_from")
     if differences := old.differences(new, names):

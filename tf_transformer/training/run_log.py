@@ -148,7 +148,7 @@ class Progress:
     def record_validation(self, step: int, values: dict[str, Any], warmup_steps: int = 0) -> bool:
         """Records the metrics of a validation. Returns: whether its score is the best so far.
 
-        Validations up to `warmup_steps` do not count for early stopping: their figures are noise.
+        Those up to `warmup_steps`, whose figures are noise, do not count for early stopping.
         """
         self.validated = [step, values]
         for name, value in values.items():

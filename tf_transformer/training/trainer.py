@@ -60,17 +60,18 @@ STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is re
 
 
 class PreemptionHandler:
-    """A context in which Ctrl-C, SIGTERM and SIGHUP only set `requested`, for the training loop.
+    """A context in which Ctrl-C and other signals only set `requested`, for the training loop.
 
-    A cluster sends SIGTERM before it takes a job away, to all processes, and a parent process
-    passes it on. SIGHUP, also more than once, comes when the terminal is closed. After any of them,
-    Ctrl-C stops at once. A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
+    A cluster sends SIGTERM before it takes a job away, Slurm also the signal of `--signal`, to all
+    processes, and a parent process passes it on. SIGXCPU says that the limit of CPU time is near,
+    SIGHUP that the terminal is closed; both come several times. After any of them, Ctrl-C stops at
+    once. A signal that is ignored, as SIGHUP under `nohup`, stays ignored.
 
     Args:
       second_interrupt: what Ctrl-C then does; None for the handler that was set before.
     """
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
     def __init__(self, second_interrupt: Handler = None) -> None:
         self.requested = False
@@ -114,11 +115,7 @@ class _Interrupted(Exception):
 
 
 class Trainer:
-    """A training run in a model folder; `build_trainer` makes it.
-
-    It reads the text, builds the model, and restores the newest checkpoint in the folder. Arguments
-    and errors are as of `build_trainer`, with the corpus of `corpus_of_run`.
-    """
+    """A training run in a model folder, resumed from its newest checkpoint; see `build_trainer`."""
 
     def __init__(
         self, config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers
@@ -172,31 +169,16 @@ class Trainer:
             load_initial_weights(self.model, self.config.train, workers)
 
     def _build(self) -> None:
-        """Builds the model and its update, and describes them in the log."""
         settings, strategy = self.config.train, self.workers.strategy
         self.precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
         self.plan = BatchPlan(self.config, self.train_batches, self.workers.replicas)
         if not settings.micro_batch_tokens:  # a GPU begins with the whole batch: `_fit_memory`
             tokens = self.config.data.batch_tokens if self._gpus else MICRO_BATCH_TOKENS
             self.plan = self.plan.with_micro_batches(tokens)
-        self.update = Update(
-            self.plan.config,
-            self.precision,
-            strategy,
-            accumulate=self.plan.accumulation_steps > 1,
-            jit_compile=self._jit_compile,
-            weighted=self.train_batches.weighted,
-        )
+        accumulate, weighted = self.plan.accumulation_steps > 1, self.train_batches.weighted
+        arguments = self.plan.config, self.precision, strategy, accumulate
+        self.update = Update(*arguments, jit_compile=self._jit_compile, weighted=weighted)
         self.model, self.optimizer = self.update.model, self.update.optimizer
-        names = [device.split("device:")[-1] for device in strategy.extended.worker_devices]
-        replicas = self.workers.replicas
-        shapes = len(self.train_batches.buckets)
-        xla = f"on: {shapes} shapes to compile" if self._jit_compile else "off"
-        logger.info(
-            f"{self.model.count_params():,} parameters; {replicas} replica"
-            f"{'s' if replicas > 1 else ''} ({', '.join(names)}), gradient accumulation steps: "
-            f"{self.plan.accumulation_steps}; {self.precision}, XLA {xla}"
-        )
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
 
@@ -206,9 +188,8 @@ class Trainer:
         return int(self.optimizer.iterations.numpy())
 
     def _restore(self) -> bool:
-        """Restores the newest checkpoint of the directory, on all workers.
+        """Restores the newest checkpoint on all workers. Returns: whether there is one.
 
-        Returns: whether there is one.
         Raises: UserError when all are damaged, or are of another text or vocabulary.
         """
         is_chief = self.workers.is_chief
@@ -229,7 +210,7 @@ class Trainer:
         return True
 
     def run(self, second_interrupt: Handler = None) -> bool:
-        """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
+        """Trains until the wanted number of updates or minutes, or until a signal.
 
         At the end, the last checkpoints are averaged. `PreemptionHandler` gets `second_interrupt`.
 
@@ -259,25 +240,32 @@ class Trainer:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
 
         Each shape is tried without XLA, with which an update needs less, the longest sentences
-        first, whose attention needs most. Where one of several workers lacks memory, all stop.
+        first. Where one of several workers lacks memory, all stop. Describes the result in the log.
         """
         given = self.config.train.micro_batch_tokens
-        while self._gpus:
+        fits = not self._gpus
+        while not fits:
             try:
                 for bucket in reversed(self.train_batches.buckets):
                     self.update.rehearse(bucket)
                 reset_memory_peak()
-                return
+                fits = True
             except tf.errors.ResourceExhaustedError:
                 if given or self.workers.count > 1 or self.plan.halved() == self.plan:
                     raise
-            self.plan = self.plan.halved()
-            tokens = self.plan.config.train.micro_batch_tokens
-            logger.warning(
-                f"out of memory: going on with micro-batches of {tokens:,} tokens, gradient "
-                f"accumulation steps: {self.plan.accumulation_steps}"
-            )
-            self.update.divide(tokens)
+                self.plan = self.plan.halved()
+                tokens = self.plan.config.train.micro_batch_tokens
+                logger.warning(f"out of memory: going on with micro-batches of {tokens:,} tokens")
+                self.update.divide(tokens)
+        replicas, devices = self.workers.replicas, self.workers.strategy.extended.worker_devices
+        names = ", ".join(device.split("device:")[-1] for device in devices)
+        shapes = len(self.train_batches.buckets)
+        xla = f"on: {shapes} shapes to compile" if self._jit_compile else "off"
+        logger.info(
+            f"{self.model.count_params():,} parameters; {replicas} replica"
+            f"{'s' if replicas > 1 else ''} ({names}), gradient accumulation steps: "
+            f"{self.plan.accumulation_steps}; {self.precision}, XLA {xla}"
+        )
 
     def _compiler(
         self, buckets: Sequence[Bucket], wait: bool
@@ -285,8 +273,8 @@ class Trainer:
         """A context in which XLA compiles some shapes; None where it is off."""
         if not self._jit_compile:
             return contextlib.nullcontext()
-        replicas = self.workers.replicas // self.workers.count
-        return contextlib.closing(ShapeCompiler(self.update, buckets, replicas, wait))
+        replicas_of_host = self.workers.replicas // self.workers.count
+        return contextlib.closing(ShapeCompiler(self.update, buckets, replicas_of_host, wait))
 
     def _train(self, log: RunLog, compiler: ShapeCompiler | None) -> bool:
         """The training loop. Returns: False when interrupted."""
@@ -357,7 +345,7 @@ class Trainer:
 
         Returns: whether a worker is to save and stop; whether one has reached its deadline.
         """
-        interrupted = late = 0.0  # workers
+        interrupted = late = 0.0  # numbers of workers
         while len(self._in_flight) > remaining:
             step, tensors, padded = self._in_flight.pop(0)
             result = {name: value.numpy() for name, value in tensors.items()}
@@ -370,10 +358,7 @@ class Trainer:
         return interrupted > 0 or self._interrupted(), late > 0
 
     def _validate(self, log: RunLog) -> bool:
-        """Validates, and saves the weights when their score is the best so far.
-
-        Returns: False when the run is to stop, on all workers.
-        """
+        """Validates, and saves the best weights so far. Returns: False when all are to stop."""
         if self._saved == (0, 0):
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
         self._check_finite()
@@ -393,9 +378,9 @@ class Trainer:
     def validate(self) -> dict[str, Any]:
         """Computes the metrics of the validation split, and of the further validation texts.
 
-        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
-          of the first `bleu_sentences` BLEU, with its signature, chrF, and the part of them that is
-          cut off at the longest output; of a further text with its name and / before theirs.
+        Returns: loss (nats a token), perplexity and accuracy by name, and of greedy translations of
+          the first `bleu_sentences` BLEU, its signature, chrF, and the part of them that is cut off
+          at the longest output; before the names of a further text, its name and /.
         """
         values: dict[str, Any] = {}
         for text in self.validation_texts:
@@ -416,10 +401,7 @@ class Trainer:
         return values
 
     def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The scores of greedy translations, of which each worker makes a part.
-
-        Raises: _Interrupted on all of them when the run is to stop.
-        """
+        """The scores of greedy translations, a part by each worker. Raises: _Interrupted on all."""
         sources, references = zip(*pairs)
         rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
         translations: list[list[Any]] | None = None  # text, whether it is cut off
@@ -478,9 +460,9 @@ class Trainer:
             self._diverged(self.step - 1, f"the weights {weights[finite.argmin()].path}")
 
     def _diverged(self, step: int, values: str) -> NoReturn:
-        """Writes the sentences of the batch of an update to a TSV file.
+        """Writes the sentences of an update's batch, counted from 0, to a TSV file.
 
-        Raises: UserError, which says what `values` are not finite. The step is counted from 0.
+        Raises: UserError, which says what `values` are not finite.
         """
         problem = f"training diverged at update {step + 1:,}: {values} are not finite"
         if not self.workers.is_chief:
@@ -565,8 +547,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
 
     Args:
       config: the settings; the sizes of the vocabularies follow from the text.
-      model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
-        workers, it is the chief's.
+      model_dir: the model folder, created where it does not exist; of several workers, the chief's.
       overwrite: whether to remove a run or a model in the folder, and to start a new run.
     Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
       model without its checkpoints, or one in which another process trains.

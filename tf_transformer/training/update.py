@@ -83,15 +83,12 @@ def micro_batch_gradients(
 
 
 class Update:
-    """The update of a run. A call makes one in all replicas of a strategy.
-
-    It has a model with new weights, its optimizer, whose number of updates is the step, and its
-    loss scale.
+    """The update of a run in all replicas, with a new model, its optimizer and its loss scale.
 
     Args:
       config: the settings, with the sizes of the vocabularies.
       precision: name of a Keras dtype policy.
-      accumulate: whether a replica may compute its rows in several micro-batches. Without it the
+      accumulate: whether a replica may compute its rows in several micro-batches; otherwise the
         graph is half as large.
       jit_compile: whether there is a form of the gradients that XLA compiles, for each shape.
       weighted: whether the pairs of the batches have weights.
@@ -142,8 +139,8 @@ class Update:
         """The part of one replica.
 
         Args:
-          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
-            the first call with a shape, its compilation takes seconds or minutes.
+          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. The
+            first call with a shape compiles it.
           inp: source ids of the whole batch `[B, S]`.
           tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
           stop_flags: float32 `[2]`, 1 where this worker wants to stop. Their sums are returned, so
@@ -214,8 +211,8 @@ class Update:
 
         Returns: a dict, equal in all replicas: the `Sums` `[5]` over the batch, without the weights
           of the pairs; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped,
-          1 where the norm was not finite, in which case weights and moments have not changed, nor
-          have they for a batch of padding; stop `[2]`, the sums of the flags.
+          1 where it was not finite; stop `[2]`, the sums of the flags. Weights and moments do not
+          change where the update is skipped, or the batch is padding.
         """
         replica = tf.distribute.get_replica_context()
         index, replicas = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
@@ -242,10 +239,7 @@ class Update:
         }
 
     def rehearse(self, bucket: Bucket) -> None:
-        """Makes an update of padding of a shape, without XLA. Nothing changes.
-
-        Raises: tf.errors.ResourceExhaustedError where memory is short.
-        """
+        """Makes an update of padding without XLA, which changes nothing, to try the memory."""
         step, scale = self.optimizer.iterations.numpy(), self.loss_scale.state()
         try:
             weights = [tf.zeros([bucket.rows])] * self._weighted
@@ -256,10 +250,7 @@ class Update:
             self.loss_scale.restore(scale)
 
     def compile(self, bucket: Bucket) -> None:
-        """Lets XLA compile the gradients of a shape, beside other shapes and updates.
-
-        Raises: tf.errors.OpError where XLA fails.
-        """
+        """Lets XLA compile the gradients of a shape. Raises: tf.errors.OpError where it fails."""
         self._compile(*padding(bucket)).numpy()  # waits for its end
 
     def _first_micro_batch(self, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
@@ -311,10 +302,7 @@ def gradient_accumulation_steps(
 
 
 def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | int) -> tf.Tensor:
-    """Takes the rows of one of `number` micro-batches: `[B, ...]` -> `[B / number, ...]`.
-
-    Rows of padding are appended where `number` does not divide B.
-    """
+    """Takes one of `number` micro-batches, padded: `[B, ...]` -> `[ceil(B / number), ...]`."""
     others = [[0, 0]] * (rows.shape.rank - 1)
     rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % number], *others], constant_values=PAD)
     return tf.ensure_shape(rows[index::number], [None] * rows.shape.rank)
@@ -323,8 +311,7 @@ def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | 
 def dropout_seed(step: tf.Tensor, seed: int, micro_batch: tf.Tensor | int) -> tf.Tensor:
     """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch."""
     number = tf.cast(seed * MAX_MICRO_BATCHES + micro_batch, tf.int64)
-    # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
-    # for the step.
+    # Not int32, with which TensorFlow computes on the host, which would have to wait for the step.
     return tf.bitcast(tf.cast(step, tf.int64) + 2**32 * number, tf.int32)
 
 
