@@ -47,7 +47,7 @@ def export(model_dir, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(export):
-    return CTranslate2Model(export, concurrency=3)
+    return CTranslate2Model(export, parallel=2)
 
 
 def assert_equal(found, expected, tolerance=0.0):

@@ -82,7 +82,12 @@ def serve(values: FlagValues) -> None:
             from tf_transformer.serving.ctranslate2_model import CTranslate2Model
 
             installed_version()
-            load = functools.partial(CTranslate2Model, compute_type=values.compute_type)
+            # Batches of short rows and of long ones.
+            options = {
+                "compute_type": values.compute_type,
+                "parallel": 2 * config.concurrent_batches,
+            }
+            load = functools.partial(CTranslate2Model, **options)
             folders = [stack.enter_context(_exported_versions(folder)) for folder in exports]
             folders += [ctranslate2_export(folder, None, start_tensorflow) for folder in models]
         else:

@@ -70,12 +70,11 @@ class Batcher:
     Args:
       settings: a `ServeConfig`.
       observe: is called in the event loop before each batch, with its lane ("short" or "long"), its
-        rows, rows x sub-words of the longest one, and the seconds in the queue of each part of a
-        request in the batch.
+        rows, and the seconds in the queue of each part of a request in the batch.
     """
 
     def __init__(
-        self, settings: ServeConfig, observe: Callable[[str, int, int, list[float]], None]
+        self, settings: ServeConfig, observe: Callable[[str, int, list[float]], None]
     ) -> None:
         self._settings = settings
         self._observe = observe
@@ -173,8 +172,7 @@ class Batcher:
         signature, now = batch[0].request.signature, time.monotonic()
         deadline = max(part.request.deadline for part in batch)
         ends = [*itertools.accumulate(len(part.rows) for part in batch)]
-        tokens = ends[-1] * max(part.length for part in batch)
-        self._observe(lane.name, ends[-1], tokens, [now - part.request.arrived for part in batch])
+        self._observe(lane.name, ends[-1], [now - part.request.arrived for part in batch])
         run = asyncio.get_running_loop().run_in_executor
         try:
             inputs = {

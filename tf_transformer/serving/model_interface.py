@@ -84,5 +84,4 @@ class Model(Protocol):
         """Ends the computations as soon as possible, and frees the memory."""
 
 
-# Loads a version: its folder, and the number of calls that are computed at the same time.
-LoadModel = Callable[[str, int], Model]
+LoadModel = Callable[[str], Model]  # loads the version in a folder
