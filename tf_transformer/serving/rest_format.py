@@ -72,7 +72,7 @@ def parse_predict(
       is in rows.
     Raises: HTTPException.
     """
-    # Half a million empty lists take a second. A row has at most four, and in a text each bracket is
+    # Half a million lists take a second. A row needs four brackets at most, and in a text each one is
     # a sub-word.
     brackets = body.count(b"[") + body.count(b"{")
     most = settings.max_request_tokens + 4 * settings.max_rows
