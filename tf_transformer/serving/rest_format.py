@@ -72,8 +72,8 @@ def parse_predict(
       is in rows.
     Raises: HTTPException.
     """
-    # Half a million lists take a second. A row needs four brackets at most, and in a text each one is
-    # a sub-word.
+    # Half a million lists take a second. A row needs four brackets at most, and in a text each
+    # bracket is a sub-word.
     brackets = body.count(b"[") + body.count(b"{")
     most = settings.max_request_tokens + 4 * settings.max_rows
     if brackets > most:
