@@ -128,14 +128,6 @@ def test_a_real_model_with_the_keyboard(real_page, translator):
     page.find_element(By.CSS_SELECTOR, "#queries button").click()
     assert sum(percentages(page, "keys")) == pytest.approx(100, abs=0.5)
 
-    page.find_element(By.LINK_TEXT, "API").click()
-    wait(page, lambda: "/v1/models/anna:predict" in texts(page, ".opblock-summary-path"))
-    for button in (".opblock-summary-control", ".try-out__btn", ".execute"):
-        wait(page, lambda button=button: texts(page, f".opblock-post {button}"))
-        page.find_element(By.CSS_SELECTOR, f".opblock-post {button}").click()
-    status = ".live-responses-table .response-col_status"
-    wait(page, lambda: any(text.startswith("200") for text in texts(page, status)))
-
 
 def test_the_version_and_the_languages_of_the_model(page, fake):
     fake.states.pop()
