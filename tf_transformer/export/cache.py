@@ -33,22 +33,15 @@ MAX_EXPORTS = 8  # in the cache
 
 
 def built_in_export(model_dir: str) -> str:
-    """Exports a built-in model as a SavedModel, unless it is in the cache.
-
-    Returns: the folder of its versions.
-    Raises: UserError when the export cannot be written.
-    """
+    """Exports a built-in model as a SavedModel; returns and raises as `ctranslate2_export`."""
     version = metadata.version("tensorflow")
     files = [os.path.join(model_dir, CHECKSUMS)]
     return cached_export(model_dir, version, files, functools.partial(_export, model_dir, []))
 
 
 def ctranslate2_export(model_dir: str, checkpoint: str | None) -> str:
-    """Exports a model for CTranslate2 in float32, unless the export is in the cache.
+    """Exports a checkpoint for CTranslate2 in float32, unless the export is in the cache.
 
-    Args:
-      model_dir: a model folder.
-      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
     Returns: the folder of its versions.
     Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
       cannot be written.

@@ -3,10 +3,7 @@
 Its signatures are `serving_default`, `nbest`, `score` and `count_tokens` of a SavedModel.
 CTranslate2 has no attention weights of each layer and head, which `alignments` returns, and the
 rows of a batch cannot have options of their own, which the other signatures of
-`export/signatures.py` take. A row has the same result in every batch:
-- Invalid UTF-8 is read as U+FFFD.
-- Blank text has an empty translation with score 0.
-- Text with more sub-words than the model has positions has an empty result, with score -1e9.
+`export/signatures.py` take. Unusual rows have the results that it describes, in every batch.
 """
 
 import functools
@@ -37,7 +34,7 @@ class CTranslate2Model:
 
     def __init__(self, path: str, compute_type: str = "default", parallel: int = 1) -> None:
         if not is_intact(path):
-            raise ValueError(f"its files are not those of its {CHECKSUMS}")
+            raise ValueError(f"its files differ from its {CHECKSUMS}")
         self._translator = CTranslate2Translator(path, compute_type, parallel)
         beam_size = self._translator.decode.beam_size
         n_best = functools.partial(self._search, beam_size)

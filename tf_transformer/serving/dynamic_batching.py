@@ -4,7 +4,7 @@ Requests that arrive while a batch is computed wait, and form the next batch. A 
 sentences takes little more time than a few sentences. A request that arrives while nothing is
 computed starts at once, without a delay to collect others.
 
-- A batch has rows of one signature, and of equal options: those of its inputs that are numbers.
+- A batch has rows of one signature, and of equal options, which are its inputs that are numbers.
 - A large request cannot block the others: its rows are split into parts, each at most one batch.
   Parts of different requests take turns.
 - Short and long rows have lanes of their own, so a short row is not in a batch with a long one, and
@@ -92,8 +92,7 @@ class Batcher:
         """Computes a request in one or several batches. To withdraw it, cancel the task.
 
         Args:
-          signature: computes the request.
-          inputs: lists of values by name, all of the same length.
+          signature, inputs: the request.
           lengths: sub-words of each row.
           deadline: a time of `time.monotonic`, after which no batch computes it.
         Returns: arrays `[rows, ...]` by name.

@@ -21,7 +21,7 @@ class InvalidInputError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """An input of a signature, `[N]`. `export/signatures.py` defines those of a SavedModel.
+    """An input of a signature, `[N]`, as `export/signatures.py` defines it for a SavedModel.
 
     Attributes:
       dtype: the name of a type of TensorFlow, such as "DT_STRING" or "DT_INT32".

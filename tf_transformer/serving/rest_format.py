@@ -8,7 +8,7 @@ A request in rows has a response in rows, one in columns a response in columns:
     {"signature_name": "score", "inputs": {"source": ["a sentence"], "target": ["ein Satz"]}}
     {"outputs": {...}}
 
-The inputs of a request are those of its signature, which `export/signatures.py` defines.
+`export/signatures.py` defines the inputs of a signature.
 """
 
 import base64
@@ -62,12 +62,8 @@ COLUMNS = {
 def parse_predict(
     body: bytes, signatures: Mapping[str, LoadedSignature], settings: ServeConfig
 ) -> tuple[str, Inputs, bool]:
-    """Parses a request for predictions.
+    """Parses a request for predictions, within the limits of the settings.
 
-    Args:
-      body: bytes.
-      signatures: the functions of the model by name.
-      settings: a `ServeConfig`, which bounds the rows.
     Returns: the name of the signature; the values of all its inputs by name; whether the request
       is in rows.
     Raises: HTTPException.
@@ -151,11 +147,8 @@ def _first_error(error: ValidationError) -> str:
 
 
 def format_response(outputs: Outputs, in_rows: bool) -> bytes:
-    """Writes the response to a request for predictions.
+    """Writes the response to a request for predictions, in rows or in columns.
 
-    Args:
-      outputs: arrays `[N, ...]` by name, of bytes or numbers.
-      in_rows: whether the request is in rows.
     Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32; NaN and
       infinity are null.
     """

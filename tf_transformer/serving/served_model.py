@@ -44,10 +44,7 @@ class ServedVersion:
     """A version in memory.
 
     Attributes:
-      number: of the version.
-      path: of its folder.
-      model: a `Model`.
-      requests: the number of requests that use the model.
+      requests: how many requests use the model.
     """
 
     number: int
@@ -103,15 +100,8 @@ class ServedModel:
     A version stays when its folder is removed: an older one never takes its place. One that cannot
     be loaded is tried again after pauses that double.
 
-    Args:
-      name: of the model, in URLs.
-      folder: of its versions.
-      load: loads a version.
-      settings: a `ServeConfig`.
-      metrics: of the server.
-
     Attributes:
-      name: of the model.
+      name: of the model, in URLs.
       current: the version that is served, or None.
     """
 

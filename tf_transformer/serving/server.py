@@ -314,13 +314,7 @@ async def _unless_disconnected(request: Request, prediction: Coroutine[Any, Any,
 
 
 class RequestLog:
-    """Gives each request an id, and logs it.
-
-    Args:
-      app: the application.
-      names: of the models whose requests for predictions are counted.
-      metrics: a `ServerMetrics`.
-    """
+    """Gives each request an id, logs it, and counts requests for predictions of these models."""
 
     def __init__(self, app: ASGIApp, names: Container[str], metrics: ServerMetrics) -> None:
         self._app = app
@@ -369,8 +363,8 @@ def bind_address(settings: ServeConfig) -> socket.socket:
     """
     host, port = settings.host, settings.port
     try:
-        # The protocol is that of the connections too, and asyncio then sets TCP_NODELAY: without
-        # it, each response waits 40 ms until its header is acknowledged.
+        # The connections have this protocol too, and asyncio then sets TCP_NODELAY: without it,
+        # each response waits 40 ms until its header is acknowledged.
         *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(*kind)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -42,7 +42,7 @@ class TensorFlowModel:
 
     def __init__(self, path: str) -> None:
         if os.path.exists(os.path.join(path, CHECKSUMS)) and not is_intact(path):
-            raise ValueError(f"its files are not those of its {CHECKSUMS}")
+            raise ValueError(f"its files differ from its {CHECKSUMS}")
         config = v1.ConfigProto(use_per_session_threads=True)
         config.gpu_options.allow_growth = True
         self._session = v1.Session(graph=tf.Graph(), config=config)
