@@ -267,7 +267,7 @@ def test_errors_of_the_model_reach_only_their_request(folder, caplog):
 
 
 def test_metrics(web, folder):
-    """The names are those of TensorFlow Serving."""
+    """With the names of TensorFlow Serving."""
     predict(web, "a b", "c")
     predict(web, "bad")
     predict(web, "d", "e", "f")
