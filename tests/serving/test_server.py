@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from serving.fake_models import SECONDS, FakeModel, add_version, running, wait_until
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
 MODEL = "/v1/models/anna"
 PREDICT = f"{MODEL}:predict"
@@ -188,18 +189,18 @@ def test_a_long_body_is_parsed_in_a_thread_of_its_own(web):
 
 
 def test_long_texts_do_not_delay_short_ones(folder, threads):
-    with running(folder, max_request_tokens=1000) as web:
+    with running(folder, max_request_tokens=2000) as web:
         (model,) = FakeModel.loaded
         model.gate.clear()
-        slow = [threads.submit(predict, web, "slow " * 3000) for _ in range(4)]
+        slow = [threads.submit(predict, web, "slow " * 4000) for _ in range(4)]
         wait_until(lambda: model.counted)
         count = web.post(PREDICT, json={"signature_name": "count_tokens", "instances": ["a b"]})
         assert count.json() == {"predictions": [2]}
         # More than 16 bytes for each sub-word that a request may have.
-        assert "16,002 bytes of text" in error_of(predict(web, "é" * 8001), 413)
+        assert "32,002 bytes of text" in error_of(predict(web, "é" * 16_001), 413)
         model.gate.set()
-        assert all("3,000 sub-words" in error_of(each.result(SECONDS), 413) for each in slow)
-        assert {*model.counted} == {"slow " * 3000, "a b"}
+        assert all("4,000 sub-words" in error_of(each.result(SECONDS), 413) for each in slow)
+        assert {*model.counted} == {"slow " * 4000, "a b"}
 
 
 def test_an_overloaded_server_refuses_requests_and_recovers(folder, threads, pend):
@@ -384,10 +385,16 @@ def test_requests_at_the_end_of_the_server(folder, pend, in_time):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number):
-    command = [sys.executable, "-m", "tf_transformer", "serve", "--port=0"]
-    command += [f"--export_dir={os.path.dirname(cold_export)}", "--name=anna"]
+@pytest.mark.parametrize(
+    "number, engine", [(signal.SIGTERM, "tensorflow"), (signal.SIGINT, "ctranslate2")]
+)
+def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number, engine):
+    export = os.path.dirname(cold_export)
+    if engine == "ctranslate2":
+        export = str(tmp_path / "1")
+        write_ctranslate2_folder("pocket-en-de", export)
+    command = [sys.executable, "-m", "tf_transformer", "serve", "--port=0", "--name=anna"]
+    command += [f"--export_dir={export}", f"--engine={engine}"]
     log = tmp_path / "log"
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(log, "w"))

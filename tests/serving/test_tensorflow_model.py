@@ -86,7 +86,9 @@ def test_a_damaged_model_is_not_loaded(exported, tmp_path):
 
 
 def test_responses_equal_the_live_model(saved_model, cold_export, translator):
-    shared = types.SimpleNamespace(signatures=saved_model.signatures, close=lambda: None)
+    names = "serving_default", "count_tokens", "translate_with_options"
+    signatures = {name: saved_model.signatures[name] for name in names}
+    shared = types.SimpleNamespace(signatures=signatures, close=lambda: None)
     with running(os.path.dirname(cold_export), load=lambda path: shared) as web:
 
         def predict(**request):
@@ -96,7 +98,7 @@ def test_responses_equal_the_live_model(saved_model, cold_export, translator):
         assert [row["translation"] for row in rows] == translator(TEXTS)
         assert predict(inputs=[])["outputs"] == {"translation": [], "score": [], "truncated": []}
         # Each row has its own options.
-        name = "translate_with_options"
+        name = names[-1]
         rows = [{"text": "Anna sleeps.", "n_best": number} for number in (1, 2, 9)]
         outputs = predict(signature_name=name, instances=rows[:2])["predictions"]
         assert [row["count"] for row in outputs] == [1, 2]

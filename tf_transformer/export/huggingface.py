@@ -114,14 +114,17 @@ def check_sizes(sizes: ModelConfig) -> None:
     """Raises: UserError for a model that `MarianConfig` cannot describe."""
     depth = sizes.d_model / sizes.num_heads
     if sizes.norm != "post":
-        problem = "norm pre, and Marian is post-norm. Give --format=ctranslate2 or saved_model"
+        problem = (
+            "a model with norm pre cannot be exported for Hugging Face: Marian's layers are "
+            "post-norm. Give --format=ctranslate2, saved_model or keras"
+        )
     elif sizes.positional_encoding != "sinusoidal":
-        problem = "learned positions, and Marian's are sinusoidal"
+        problem = "Hugging Face's Marian has sinusoidal positions: this model has learned positions"
     elif sizes.depth != depth or sizes.value_depth != depth:
-        problem = "another key_dim or value_dim than d_model / num_heads"
+        problem = "Hugging Face's Marian has no other key_dim or value_dim than d_model / num_heads"
     else:
         return
-    raise UserError(f"Marian of Hugging Face cannot express this model: it has {problem}")
+    raise UserError(problem)
 
 
 def warn_of_tags(tags: Iterable[str]) -> None:

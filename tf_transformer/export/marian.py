@@ -136,12 +136,9 @@ def token_order(size: int, pad: int, unk: int, start: int, end: int) -> list[int
 
 
 def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int]) -> Tokenizer:
-    """Makes a tokenizer with ids in the order of `token_order`.
+    """Makes a tokenizer of Marian's SentencePiece model, with ids in the order of `token_order`.
 
-    Args:
-      spm: Marian's SentencePiece model.
-      vocabulary: of `vocab.json`, ids by sub-words.
-      order: of `token_order`.
+    The vocabulary is the content of `vocab.json`: ids by sub-words.
     """
     names = {token: piece for piece, token in vocabulary.items()}
     pieces = [names[token] for token in order]

@@ -34,7 +34,7 @@ COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
 LONGEST_PAUSE = 3600.0  # seconds before a version that cannot be loaded is tried again
 # A request with more bytes of text has too many sub-words, and is refused without counting them.
 BYTES_PER_TOKEN = 16
-SHORT_BYTES = 4096  # of a request whose sub-words are counted at once
+SHORT_BYTES = 16_384  # of the texts that are not counted in the thread of the long ones
 MAX_REASON = 500  # characters of the reason why a version cannot be loaded
 DRAIN_SECONDS = 0.05  # between checks whether a replaced version has answered its requests
 
