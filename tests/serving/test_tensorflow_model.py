@@ -16,14 +16,6 @@ from tf_transformer.serving.tensorflow_model import TensorFlowModel
 TEXTS = ["Anna sleeps.", "", "The old man reads a book."]
 
 
-def test_strings_and_bytes(saved_model):
-    count = saved_model.signatures["count_tokens"]
-    tokens = count({"text": ["é", "é".encode(), b"a\0", ""]})["tokens"]
-    assert tokens[0] == tokens[1]
-    assert tokens[2] > tokens[3] == 0
-    assert count({"text": []})["tokens"].shape == (0,)
-
-
 def test_concurrent_calls_get_their_own_results(saved_model, translator):
     """More calls than are computed at the same time, of several signatures."""
     texts = [*TEXTS, "He sees the dog.", "x"] * 4
