@@ -275,6 +275,19 @@ def test_health_and_metrics(door):
         assert is_error(door.request(path, "anna"), 404)
 
 
+@pytest.mark.parametrize(
+    "path, code",
+    [("/%00", 400), ("/%zz", 400), ("/../..", 400), ("x", 400), ("/" + "a" * 40_000, 414)],
+)
+def test_a_path_that_cannot_be_read(door, path, code):
+    with door.connect(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
+        response = connection.recv(10_000).decode()
+    head, _, body = response.partition("\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {code}")
+    assert "Content-Type: application/json" in head
+    assert list(json.loads(body)) == ["error"]
+
+
 def test_grpc(door):
     """TensorFlow Serving's port for gRPC, with a server that answers what it gets."""
     import grpc

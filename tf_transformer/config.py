@@ -517,10 +517,7 @@ class ServeConfig(Settings):
     timeout: float = setting(
         60.0, "seconds to receive a request (else 408) and to answer it (else 504)", 0.1, 86_400
     )
-    drain_seconds: float = setting(
-        0.0, "seconds after SIGTERM in which a balancer can see that it is not ready", 0, 86_400
-    )
     grace_seconds: float = setting(
-        20.0, "seconds to answer pending requests after that; others get status 503", 0, 86_400
+        20.0, "seconds to answer pending requests after SIGTERM; others get status 503", 0, 86_400
     )
     reload_seconds: float = setting(2.0, "seconds between checks for a new version", 0.1, 86_400)

@@ -60,7 +60,7 @@ def test_flags_of_translate(run, refused, lines, export, tmp_path):
 def test_serve_takes_an_export_or_a_folder_of_versions(succeed, export, replace_server):
     def serve(folder, load):
         newest = next(iter(find_versions(folder).values()))
-        model = load(newest, 3)
+        model = load(newest)
         scores = model.signatures["nbest"]({"text": ["Anna sleeps."]})["scores"]
         served.append((newest, scores))
         model.close()

@@ -17,6 +17,7 @@ MISTAKES = [
     ("train --data=", "--data=: give a value"),
     ("train --seeds=1,2", r"--seeds is gone since 0.3 \(docs/upgrade.md\)"),
     ("evaluate --model_dir=MODEL --prm=a.prm", "--prm is gone since 0.3"),
+    ("serve --drain_seconds=5", "--drain_seconds is gone since 0.3"),
     ("evalb --gold=a --test=b", "the command evalb is gone since 0.3"),
     # train, average, compare and info.
     ("train --data=HERE/in.en,HERE/short --model_dir=HERE/m", "short has 1 lines.*in.en has more"),

@@ -3,11 +3,16 @@
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from tf_transformer.export.cache import MAX_EXPORTS, cached_export
+from tf_transformer.checkpoints import model_folder
+from tf_transformer.errors import UserError
+from tf_transformer.export.cache import MAX_EXPORTS, cached_export, ctranslate2_export
+from tf_transformer.files import is_intact
 
 
 @pytest.fixture(autouse=True)
@@ -74,9 +79,25 @@ def test_an_export_that_was_killed_is_made_again(use, exports):
     assert len(exports) == 2
 
 
+@pytest.mark.slow
+def test_an_export_in_a_process_of_its_own(tmp_path):
+    program = """
+import sys
+from tf_transformer.export.cache import ctranslate2_export
+print(ctranslate2_export(sys.argv[1], None))
+assert "tensorflow" not in sys.modules"""
+    model = tmp_path / "model"
+    shutil.copytree(model_folder.find_model_dir("pocket-en-de"), model)
+    command = [sys.executable, "-c", program, str(model)]
+    folder = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    assert is_intact(f"{folder}/1")
+    pathlib.Path(model_folder.find(str(model))).write_bytes(b"x")
+    with pytest.raises(UserError, match=r"^.*/model could not be exported: [^\n]*damaged[^\n]*$"):
+        ctranslate2_export(str(model), None)
+
+
 @pytest.mark.parametrize("home", ["", "/dev/null"])
 def test_without_a_cache_folder_the_export_is_temporary(home, use, tmp_path, monkeypatch):
-    """The default is that of the user."""
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", home or str(tmp_path))
     assert use("a").startswith(f"{tmp_path}/.cache/tf_transformer/m-") == (not home)

@@ -1,4 +1,4 @@
-"""The decoding options of a request: those of each row, as by `Translator`."""
+"""The decoding options of each row of a request, as by `Translator`."""
 
 import dataclasses
 import pathlib

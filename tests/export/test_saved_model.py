@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow_serving.config import model_server_config_pb2
+from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.model_folder import step_checkpoints
@@ -54,7 +54,6 @@ def test_a_process_without_the_package_gives_the_same_translations(
 
 @pytest.mark.slow
 def test_an_ensemble_as_the_next_version(model_dir, texts, tmp_path):
-    """It translates and scores as the live ensemble. It has no attention weights."""
     average = str(tmp_path / "average.npz")
     checkpoint.average(step_checkpoints(str(model_dir)), average)
     checkpoints = f"{average},latest"
@@ -110,9 +109,8 @@ def test_files_of_a_version(exported):
     # The tiny model has 96 positions, fewer than the 128 sub-words of `alignments`.
     expected = {"source": "en", "target": "de", "beam_size": 4, "max_aligned_subwords": 96}
     assert expected.items() <= read_description(exported).items()
-    config = text_format.Parse(
-        (folder / "models.config").read_text("utf-8"), model_server_config_pb2.ModelServerConfig()
-    )
-    (model,) = config.model_config_list.config
-    assert (model.name, model.base_path) == ("anna", "/models/anna")
-    assert model.model_platform == "tensorflow"
+    config = (folder / "models.config").read_text("utf-8")
+    (model,) = text_format.Parse(config, ModelServerConfig()).model_config_list.config
+    assert (model.name, model.base_path, model.model_platform) == (
+        "anna", "/models/anna", "tensorflow",
+    )  # fmt: skip

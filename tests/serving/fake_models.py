@@ -21,36 +21,43 @@ class FakeModel:
 
     Its signatures answer with the texts in capital letters, and with the version as the score. A
     computation waits for the gate. The text "bug" is an internal error, and "bad" an error of the
-    request. The translation of "long" is truncated.
+    request. The count of the sub-words of a text with "slow" waits for the gate.
 
     Attributes:
       gate: the event for which computations wait; it is set.
       started: a semaphore that counts the computations.
       batches: their inputs.
+      warmed: the inputs of the first runs, of the text ".".
+      counted: the texts whose sub-words were counted, or are.
+      parsers: the threads that looked up a signature for a request.
     """
 
     loaded = []  # the versions that are in memory
 
-    def __init__(self, path, concurrency=3):
+    def __init__(self, path):
         if os.path.exists(os.path.join(path, "broken")):
-            raise ValueError(f"{path}/broken is broken")
+            raise ValueError(f"{path}/broken\nis broken")
         self.version = int(os.path.basename(path))
         self.gate = threading.Event()
         self.gate.set()
         self.started = threading.Semaphore(0)
-        self.batches = []
+        self.batches, self.warmed, self.counted, self.parsers = [], [], [], set()
         self.is_closed = False
         text, option = {"text": Input()}, {"beam_size": Input("DT_INT32", 4)}
         described = {"inputs": {"text": {"dtype": "DT_STRING"}}}
-        self.signatures = {
+        self.signatures = Signatures(self.parsers)
+        self.signatures |= {
             "serving_default": LoadedSignature(self.translate, text, True, described),
             "options": LoadedSignature(self.translate, {**option, **text}, True, {}),
             "alignments": LoadedSignature(self.translate, text, False, {}),
-            "count_tokens": LoadedSignature(count_words, text, True, {}),
+            "count_tokens": LoadedSignature(self.count, text, True, {}),
         }
         self.loaded.append(self)
 
     def translate(self, inputs, deadline=None):
+        if inputs["text"] == ["."]:
+            self.warmed.append(dict(inputs))
+            return {}
         self.batches.append({name: list(values) for name, values in inputs.items()})
         self.started.release()
         while not self.gate.wait(0.01):
@@ -62,18 +69,29 @@ class FakeModel:
         if b"bad" in texts:
             raise InvalidInputError("the text is bad")
         upper = np.array([text.upper() for text in texts], object)
-        outputs = {"translation": upper, "score": np.full(len(texts), self.version, np.float32)}
-        if b"long" in texts:
-            outputs["truncated"] = upper == b"LONG"
-        return outputs
+        return {"translation": upper, "score": np.full(len(texts), self.version, np.float32)}
+
+    def count(self, inputs, deadline):
+        self.counted += [text for text in inputs["text"] if text != "."]
+        if any("slow" in text for text in inputs["text"]):
+            assert self.gate.wait(SECONDS)
+        return {"tokens": np.array([len(text.split()) for text in inputs["text"]])}
 
     def close(self):
         self.is_closed = True
         self.loaded.remove(self)
 
 
-def count_words(inputs, deadline):
-    return {"tokens": np.array([len(text.split()) for text in inputs["text"]])}
+class Signatures(dict):
+    """Signatures by name, which record the threads that look whether one is there."""
+
+    def __init__(self, threads):
+        super().__init__()
+        self.threads = threads
+
+    def __contains__(self, name):
+        self.threads.add(threading.current_thread())
+        return super().__contains__(name)
 
 
 def add_version(folder, name, *files):

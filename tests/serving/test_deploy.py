@@ -66,7 +66,7 @@ def served(command):
 def test_the_image():
     values = served([*json.loads(last("ENTRYPOINT")), *json.loads(last("CMD"))])
     assert (values.host, values.export_dir) == ("0.0.0.0", MODEL)
-    assert values.port is None  # that of ServeConfig
+    assert values.port is None  # ServeConfig has it
     export = re.search(r"tf-transformer export (.*)", DOCKERFILE)[1].split()
     assert parse("export", export).output == MODEL
     assert last("USER").split(":")[0] == str(POD["securityContext"]["runAsUser"])

@@ -8,10 +8,11 @@ import pytest
 from fastapi import HTTPException
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, LoadedSignature
-from tf_transformer.serving.rest_format import format_response, parse_predict
+from tf_transformer.serving.rest_format import COLUMNS, format_response, parse_predict
 
 SETTINGS = ServeConfig(max_rows=8, max_rows_alone=2)
 
@@ -70,7 +71,7 @@ def in_rows(option, value):
 JSON_ERROR = "JSON Parse error"
 WRONG = {
     "": JSON_ERROR,
-    "[" * 100_000: JSON_ERROR,
+    "[" * 16_000: JSON_ERROR,
     b'{"instances": ["\xff"]}': JSON_ERROR,
     '{"instances": [NaN]}': JSON_ERROR,
     "[]": "valid dictionary",
@@ -108,10 +109,22 @@ def test_wrong_requests(body, message):
 
 
 def test_too_many_rows():
-    of_two = {"signature_name": "alignments", "inputs": ["a"] * 3}
-    for rows, most in (({"instances": ["a"] * 9}, 8), ({"inputs": ["a"] * 9}, 8), (of_two, 2)):
-        with pytest.raises(HTTPException, match=f"413.*takes at most {most}"):
-            parse(**rows)
+    in_columns = {"signature_name": "options", "inputs": {"text": ["a"], "seed": [0.5] * 9}}
+    for request, message in (
+        *(({key: [row] * 9}, "at most 8") for key in ("instances", "inputs") for row in ("a", 1)),
+        (in_columns, "at most 8"),
+        ({"signature_name": "alignments", "inputs": ["a"] * 3}, "at most 2"),
+        ({"instances": [[]] * 100_000}, "100,002 brackets"),
+    ):
+        with pytest.raises(HTTPException, match=f"413.*{message}"):
+            parse(**request)
+
+
+@pytest.mark.parametrize("values", COLUMNS.values(), ids=list(COLUMNS))
+def test_values_are_read_up_to_the_first_error(values):
+    with pytest.raises(ValidationError) as error:
+        values.validate_python([None] * 1000, strict=True)
+    assert {each["loc"][0] for each in error.value.errors()} == {0}
 
 
 JSON = st.recursive(

@@ -16,11 +16,11 @@ import httpx2
 import pytest
 
 from serving.fake_models import SECONDS, FakeModel, add_version, running, wait_until
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
 MODEL = "/v1/models/anna"
 PREDICT = f"{MODEL}:predict"
 SERVING = ":tensorflow:serving:"
-WAITING = 'tf_transformer_waiting{model_name="anna"}'
 LOADS = ":tensorflow:cc:saved_model:load_attempt_count"
 
 
@@ -145,14 +145,14 @@ WRONG_PATHS = [
     ("GET", PREDICT, 405, "Method Not Allowed"),
     ("DELETE", MODEL, 405, "Method Not Allowed"),
     ("GET", "/nothing%0a", 404, "nothing is here"),
-    ("GET", "/docs/", 404, "nothing is here"),
-    ("GET", "/swagger-ui/../server.py", 404, "nothing is here"),
+    ("GET", "/page.js/../server.py", 404, "nothing is here"),
 ]
 
 
 def test_wrong_paths(web):
     for method, path, status, message in WRONG_PATHS:
         assert message in error_of(web.request(method, path), status), path
+    wait_for_sample(web, f'{SERVING}request_count{{model_name="anna",status="UNIMPLEMENTED"}}', 1)
 
 
 def test_limits_of_requests(folder):
@@ -176,16 +176,43 @@ def test_limits_of_requests(folder):
         assert translations_of(predict(web, "a")) == ["A"]
 
 
+def test_a_long_body_is_parsed_in_a_thread_of_its_own(web):
+    (model,) = FakeModel.loaded
+    rows = b'{"instances": [%s1]}' % (b"1," * 400_000)
+    for body, headers in ((rows, {}), (gzip.compress(rows), {"Content-Encoding": "gzip"})):
+        answer = web.post(PREDICT, content=body, headers=headers)
+        assert "takes at most 256" in error_of(answer, 413)
+        assert not model.counted
+    assert len(model.parsers) == 1
+    predict(web, "a")
+    assert len(model.parsers) == 2
+
+
+def test_long_texts_do_not_delay_short_ones(folder, threads):
+    with running(folder, max_request_tokens=2000) as web:
+        (model,) = FakeModel.loaded
+        model.gate.clear()
+        slow = [threads.submit(predict, web, "slow " * 4000) for _ in range(4)]
+        wait_until(lambda: model.counted)
+        count = web.post(PREDICT, json={"signature_name": "count_tokens", "instances": ["a b"]})
+        assert count.json() == {"predictions": [2]}
+        # More than 16 bytes for each sub-word that a request may have.
+        assert "32,002 bytes of text" in error_of(predict(web, "é" * 16_001), 413)
+        model.gate.set()
+        assert all("4,000 sub-words" in error_of(each.result(SECONDS), 413) for each in slow)
+        assert {*model.counted} == {"slow " * 4000, "a b"}
+
+
 def test_an_overloaded_server_refuses_requests_and_recovers(folder, threads, pend):
     with running(folder, max_queue=1) as web:
         model, first = pend(web)
-        second = threads.submit(predict, web, "b")
-        wait_for_sample(web, WAITING, 1)
-        refused = predict(web, "c")
-        assert "1 requests are waiting" in error_of(refused, 503)
-        assert refused.headers["retry-after"] == "1"
+        others = [threads.submit(predict, web, "b") for _ in range(2)]  # one waits
+        refused = next(concurrent.futures.as_completed(others, SECONDS))
+        assert "1 requests are waiting" in error_of(refused.result(), 503)
+        assert refused.result().headers["retry-after"] == "1"
         model.gate.set()
-        answers = [translations_of(each.result(SECONDS)) for each in (first, second)]
+        (waited,) = {*others} - {refused}
+        answers = [translations_of(each.result(SECONDS)) for each in (first, waited)]
         assert answers == [["A"], ["B"]]
         assert translations_of(predict(web, "d")) == ["D"]
 
@@ -206,11 +233,10 @@ def test_a_client_that_disconnects_withdraws_its_request(pend, web):
     body = b'{"instances": ["withdrawn"]}'
     with send_head(web, len(body)) as connection:
         connection.sendall(body)
-        wait_for_sample(web, WAITING, 1)
-    wait_for_sample(web, WAITING, 0)
+        wait_until(lambda: "withdrawn" in model.counted)
+    wait_for_sample(web, f'{SERVING}request_count{{model_name="anna",status="CANCELLED"}}', 1)
     model.gate.set()
     assert translations_of(first.result(SECONDS)) == ["A"]
-    wait_for_sample(web, f'{SERVING}request_count{{model_name="anna",status="CANCELLED"}}', 1)
     assert [batch["text"] for batch in model.batches] == [["a"]]
 
 
@@ -242,10 +268,10 @@ def test_errors_of_the_model_reach_only_their_request(folder, caplog):
 
 
 def test_metrics(web, folder):
-    """The names are those of TensorFlow Serving."""
+    """With the names of TensorFlow Serving."""
     predict(web, "a b", "c")
     predict(web, "bad")
-    predict(web, "long", "long", "c")
+    predict(web, "d", "e", "f")
     text = web.get("/metrics").text
     assert web.get("/monitoring/prometheus/metrics").status_code == 200
     lines = f"""\
@@ -256,11 +282,7 @@ def test_metrics(web, folder):
 {SERVING}batching_session:queuing_latency_count{{model_name="anna",thread_pool_name="short"}} 3.0
 {SERVING}batching_session:input_batch_size_sum{{model_name="anna"}} 5.0
 {SERVING}batching_session:processed_batch_size_sum{{model_name="anna"}} 6.0
-{LOADS}{{model_path="anna/1",status="success"}} 1.0
-tf_transformer_tokens_total{{model_name="anna"}} 6.0
-tf_transformer_truncated_total{{model_name="anna"}} 2.0
-tf_transformer_version{{model_name="anna"}} 1.0
-{WAITING} 0.0"""
+{LOADS}{{model_path="anna/1",status="success"}} 1.0"""
     assert set(lines.splitlines()) <= set(text.splitlines())
     assert "process_resident_memory_bytes" in text
     assert str(folder) not in text
@@ -271,7 +293,6 @@ def test_a_newer_version_replaces_the_current_one_which_answers_its_requests(fol
     add_version(folder, "0012")  # with leading zeros, as in TensorFlow Serving
     wait_until(lambda: version_of(web) == 12)
     assert not old.is_closed
-    assert {"beam_size": [4], "text": ["."]} in FakeModel.loaded[-1].batches  # its first run
     assert "Specific(anna, 1)" in error_of(web.get(f"{MODEL}/versions/1/metadata"), 404)
     old.gate.set()
     assert pending.result(SECONDS).json()["predictions"] == [{"translation": "A", "score": 1.0}]
@@ -330,7 +351,7 @@ def test_several_models(folder, tmp_path_factory, threads):
 def test_requests_before_the_model_is_loaded(folder):
     gate = threading.Event()
 
-    def load(path, concurrency):
+    def load(path):
         assert gate.wait(SECONDS)
         return FakeModel(path)
 
@@ -344,6 +365,9 @@ def test_requests_before_the_model_is_loaded(folder):
         assert wait_until(lambda: states(web))["1"]["state"] == "LOADING"
         gate.set()
         wait_until(lambda: predict(web, "a").status_code == 200)
+        (model,) = FakeModel.loaded
+        assert {"beam_size": [4], "text": ["."]} in model.warmed  # each signature, before that
+        assert len(model.warmed) == 3
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -361,11 +385,16 @@ def test_requests_at_the_end_of_the_server(folder, pend, in_time):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number):
-    """After the first signal only health checks fail; a second one does not wait."""
-    command = [sys.executable, "-m", "tf_transformer", "serve", "--port=0", "--drain_seconds=3600"]
-    command += [f"--export_dir={os.path.dirname(cold_export)}", "--name=anna"]
+@pytest.mark.parametrize(
+    "number, engine", [(signal.SIGTERM, "tensorflow"), (signal.SIGINT, "ctranslate2")]
+)
+def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number, engine):
+    export = os.path.dirname(cold_export)
+    if engine == "ctranslate2":
+        export = str(tmp_path / "1")
+        write_ctranslate2_folder("pocket-en-de", export)
+    command = [sys.executable, "-m", "tf_transformer", "serve", "--port=0", "--name=anna"]
+    command += [f"--export_dir={export}", f"--engine={engine}"]
     log = tmp_path / "log"
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(log, "w"))
@@ -374,9 +403,6 @@ def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number):
         address = wait_until(lambda: re.search("listening at (.*)", log.read_text()))[1]
         web = stack.enter_context(httpx2.Client(base_url=address, timeout=SECONDS))
         wait_until(lambda: web.get("/healthz/ready").status_code == 200)
-        process.send_signal(number)
-        stopping = {"status": "the server is shutting down"}
-        wait_until(lambda: web.get("/healthz/ready").json() == stopping)
         assert len(translations_of(predict(web, "a"))) == 1
         process.send_signal(number)
         assert process.wait(SECONDS) == 0, log.read_text()
@@ -387,12 +413,11 @@ def test_the_page_and_its_files(web, folder):
     (folder / "1" / "assets.extra").mkdir()
     (folder / "1" / "assets.extra" / "model.json").write_text('{"source": "en"}')
     assert web.get("/models.json").json() == {"anna": {"source": "en"}}
-    for path in ("/", "/docs"):
-        page = web.get(path)
-        assert "default-src 'none'" in page.headers["content-security-policy"]
-        assert not re.search(r"<style|\s(on\w+|style)=|https?://|\$\w", page.text)
-        assert set(re.findall(r"<script[^>]*>(.*?)</script>", page.text, re.S)) == {""}
-        names = re.findall(r'(?:src|href)="(.*?)"', page.text)
-        for name in set(names) - {"data:,"}:
-            assert web.get(f"/{name}").status_code == 200
-    assert 'data-names="anna"' in web.get("/").text
+    page = web.get("/")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert not re.search(r"<style|\s(on\w+|style)=|https?://|\$\w", page.text)
+    assert set(re.findall(r"<script[^>]*>(.*?)</script>", page.text, re.S)) == {""}
+    names = re.findall(r'(?:src|href)="(.*?)"', page.text)
+    for name in set(names) - {"data:,"}:
+        assert web.get(f"/{name}").status_code == 200
+    assert 'data-names="anna"' in page.text

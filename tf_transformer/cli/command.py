@@ -47,7 +47,7 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
 # Flags of versions before 0.3 that have gone, with the settings that have.
 GONE_FLAGS = {
     *settings.GONE, "seeds", "parallel_seeds", "constraints", "diverse_groups",
-    "diversity_strength", "server", "prm",
+    "diversity_strength", "server", "prm", "drain_seconds",
 }  # fmt: skip
 
 

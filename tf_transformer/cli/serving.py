@@ -72,9 +72,14 @@ def serve(values: FlagValues) -> None:
             from tf_transformer.serving.ctranslate2_model import CTranslate2Model
 
             installed_version()
-            load = functools.partial(CTranslate2Model, compute_type=values.compute_type)
+            # Batches of short rows and of long ones.
+            options = {
+                "compute_type": values.compute_type,
+                "parallel": 2 * config.concurrent_batches,
+            }
+            load = functools.partial(CTranslate2Model, **options)
             folders = [stack.enter_context(_exported_versions(folder)) for folder in exports]
-            folders += [ctranslate2_export(folder, None, start_tensorflow) for folder in models]
+            folders += [ctranslate2_export(folder, None) for folder in models]
         else:
             start_tensorflow(for_search=True)
             from tf_transformer.serving.tensorflow_model import TensorFlowModel
@@ -164,7 +169,7 @@ def ctranslate2_translator(
     if others:
         raise UserError(f"--engine={CTRANSLATE2} has no ensembles: give one model")
     if not _is_export(folder):
-        export = ctranslate2_export(folder, checkpoint, start_tensorflow)
+        export = ctranslate2_export(folder, checkpoint)
         folder = next(iter(find_versions(export).values()))
     elif checkpoint:
         raise UserError(f"--checkpoint: {folder} is an export, which has no checkpoints")

@@ -1,7 +1,7 @@
 """The exports that commands make when they are first used, in a cache folder.
 
 It is `tf_transformer` in XDG_CACHE_HOME or in `~/.cache`. The most recently used exports stay in
-it. TensorFlow is imported only to export.
+it. This module does not import TensorFlow.
 """
 
 import atexit
@@ -12,12 +12,16 @@ import logging
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from importlib import metadata
 
 import filelock
 
 from tf_transformer.checkpoints import model_folder
+from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_translator import installed_version
 from tf_transformer.export.versions import find_versions
 from tf_transformer.files import CHECKSUMS
@@ -29,29 +33,15 @@ MAX_EXPORTS = 8  # in the cache
 
 
 def built_in_export(model_dir: str) -> str:
-    """Exports a built-in model as a SavedModel, unless it is in the cache.
-
-    Returns: the folder of its versions.
-    Raises: UserError when the export cannot be written.
-    """
-    import tensorflow as tf
-
-    from tf_transformer.export.saved_model import export_saved_model
-
+    """Exports a built-in model as a SavedModel; returns and raises as `ctranslate2_export`."""
+    version = metadata.version("tensorflow")
     files = [os.path.join(model_dir, CHECKSUMS)]
-    export = functools.partial(export_saved_model, model_dir)
-    return cached_export(model_dir, tf.__version__, files, export)
+    return cached_export(model_dir, version, files, functools.partial(_export, model_dir, []))
 
 
-def ctranslate2_export(
-    model_dir: str, checkpoint: str | None, start_tensorflow: Callable[[], None]
-) -> str:
-    """Exports a model for CTranslate2 in float32, unless the export is in the cache.
+def ctranslate2_export(model_dir: str, checkpoint: str | None) -> str:
+    """Exports a checkpoint for CTranslate2 in float32, unless the export is in the cache.
 
-    Args:
-      model_dir: a model folder.
-      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
-      start_tensorflow: is called before TensorFlow is imported, which is for an export only.
     Returns: the folder of its versions.
     Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
       cannot be written.
@@ -61,14 +51,25 @@ def ctranslate2_export(
     vocabularies = sorted(glob.glob(os.path.join(glob.escape(model_dir), "*.model")))
     config = os.path.join(model_dir, model_folder.CONFIG)
     files = [config, *vocabularies, model_folder.find(model_dir, checkpoint)]
+    flags = ["--format=ctranslate2", *([f"--checkpoint={checkpoint}"] if checkpoint else [])]
 
     def export(folder: str) -> None:
-        start_tensorflow()
-        from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
-
-        write_ctranslate2_folder(model_dir, os.path.join(folder, "1"), checkpoint)
+        _export(model_dir, flags, os.path.join(folder, "1"))
 
     return cached_export(model_dir, version, files, export)
+
+
+def _export(model_dir: str, flags: list[str], output: str) -> None:
+    """Exports a model in a process of its own, with which the memory of TensorFlow is free again.
+
+    Raises: UserError with the reason of that process.
+    """
+    command = [sys.executable, "-m", "tf_transformer", "export", f"--model_dir={model_dir}"]
+    run = subprocess.run([*command, f"--output={output}", *flags], capture_output=True, text=True)
+    if run.returncode:
+        *_, reason = ["it was killed", *run.stderr.splitlines()]
+        reason = reason.removeprefix("tf-transformer: error: ")
+        raise UserError(f"{model_dir} could not be exported: {reason}")
 
 
 def cached_export(

@@ -92,14 +92,11 @@ def _import_specs() -> ModuleType:
 
 
 def make_spec(model: Transformer, sizes: ModelConfig, vocabularies: list[list[str]]) -> Any:
-    """Builds CTranslate2's description of a model, with its weights.
+    """Builds a `ctranslate2.specs.TransformerSpec`: a model with its weights.
 
     Args:
-      model: a `Transformer`.
-      sizes: its `ModelConfig`.
-      vocabularies: the sub-words of the source and of the target, lists of strings in the order of
-        their ids.
-    Returns: a `ctranslate2.specs.TransformerSpec`.
+      model, sizes: the model, and its configuration.
+      vocabularies: the sub-words of the source and of the target, in the order of their ids.
     Raises: UserError as `write_ctranslate2_folder`.
     """
     depth = sizes.d_model / sizes.num_heads

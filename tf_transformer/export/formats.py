@@ -60,9 +60,8 @@ def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> 
     `keras.models.load_model(output)` reads it.
 
     Args:
-      model_dir: a model folder, or the name of a built-in model.
+      model_dir, checkpoint: as for `write_ctranslate2_folder`.
       output: the file to write. It must not exist, and its name must end with `.keras`.
-      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
     Returns: what to tell the user.
     Raises: UserError when the output exists or has another ending, when the model cannot be
       read, or the output cannot be written.

@@ -14,8 +14,8 @@ The ids of the sub-words of an export are ours. transformers differs in:
 
 An import is a model folder. Where the output projection has a bias, as in OPUS-MT models, the
 embeddings and the projection become three matrices. They are equal after the import, and training
-lets them differ. The decoder of OPUS-MT models starts with the padding token, whose row becomes
-that of our start token.
+lets them differ. The decoder of OPUS-MT models starts with the padding token, whose row our start
+token gets.
 """
 
 import glob
@@ -63,7 +63,7 @@ FIXED: dict[str, tuple[Any, Any]] = {
     "scale_embedding": (True, False),
     "static_position_embeddings": (True, True),
 }
-# Its settings that are the same of the encoder and of the decoder here, and those of ours.
+# Its settings of each stack that encoder and decoder share here -> our settings.
 STACK_SIZES = {"attention_heads": "num_heads", "ffn_dim": "dff"}
 SPECIAL_IDS = {
     "pad_token_id": PAD,
@@ -89,10 +89,7 @@ def export_huggingface(
     """Writes a folder for `MarianMTModel.from_pretrained`.
 
     Args:
-      model_dir: a model folder, or the name of a built-in model.
-      output: the folder to write. It must not exist, and it appears when it is complete.
-      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
-      **decode: fields of `DecodeConfig` to change.
+      model_dir, output, checkpoint, **decode: as for `write_ctranslate2_folder`.
     Raises: UserError when the output exists, the model cannot be read or expressed, or the output
       cannot be written.
     """
@@ -115,22 +112,19 @@ def export_huggingface(
 
 def check_sizes(sizes: ModelConfig) -> None:
     """Raises: UserError for a model that `MarianConfig` cannot describe."""
+    depth = sizes.d_model / sizes.num_heads
     if sizes.norm != "post":
-        raise UserError(
+        problem = (
             "a model with norm pre cannot be exported for Hugging Face: Marian's layers are "
             "post-norm. Give --format=ctranslate2, saved_model or keras"
         )
-    if sizes.positional_encoding != "sinusoidal":
-        raise UserError(
-            "a model with learned positions cannot be exported for Hugging Face: Marian's are "
-            "sinusoidal"
-        )
-    depth = sizes.d_model / sizes.num_heads
-    if sizes.depth != depth or sizes.value_depth != depth:
-        raise UserError(
-            "Hugging Face's Marian has only heads of depth d_model / num_heads: this model has "
-            "another key_dim or value_dim"
-        )
+    elif sizes.positional_encoding != "sinusoidal":
+        problem = "Hugging Face's Marian has sinusoidal positions: this model has learned positions"
+    elif sizes.depth != depth or sizes.value_depth != depth:
+        problem = "Hugging Face's Marian has no other key_dim or value_dim than d_model / num_heads"
+    else:
+        return
+    raise UserError(problem)
 
 
 def warn_of_tags(tags: Iterable[str]) -> None:
@@ -230,7 +224,7 @@ def import_huggingface(
       folder: with `config.json`, `source.spm`, `target.spm`, `vocab.json`, and the weights in
         `model.safetensors`, its shards, or `pytorch_model.bin`.
       output: the model folder. It must not exist, and it appears when it is complete.
-      source, target: language codes; None for those of `tokenizer_config.json`, or "en" and "de".
+      source, target: language codes; None: of `tokenizer_config.json`, or else "en" and "de".
     Raises: UserError when a file is missing or damaged, the output exists, or the model cannot be
       expressed.
     """
@@ -267,8 +261,7 @@ def _read_marian(
     _check_architecture(os.path.join(folder, "config.json"), sizes)
     names = _read_json(folder, "tokenizer_config.json", optional=True)
     tokenizers, orders = _read_tokenizers(folder, sizes, names)
-    # Whether encoder and decoder have one embedding, and the output projection is that of the
-    # decoder.
+    # Whether encoder and decoder have one embedding, and the decoder's is the output projection.
     is_shared = sizes.get("share_encoder_decoder_embeddings", True)
     is_tied = sizes.get("tie_word_embeddings", True)
     tensors = _read_tensors(folder, orders, is_shared, is_tied)
@@ -354,12 +347,8 @@ def _check_architecture(path: str, config: dict[str, Any]) -> None:
 def _read_tokenizers(
     folder: str, config: dict[str, Any], names: dict[str, Any]
 ) -> tuple[tuple[Tokenizer, Tokenizer], list[list[int]]]:
-    """Makes the tokenizers of source and target.
+    """Makes the tokenizers; `names` is the content of `tokenizer_config.json`.
 
-    Args:
-      folder: of a `MarianMTModel`.
-      config: the content of `config.json`.
-      names: that of `tokenizer_config.json`.
     Returns: the tokenizers, and for each Marian's ids in the order of ours.
     """
     unk = names.get("unk_token", "<unk>")

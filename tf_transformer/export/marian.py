@@ -35,7 +35,7 @@ DECODER_TABLE = "model.decoder.embed_tokens.weight"
 PROJECTION = "lm_head.weight"
 BIAS = "final_logits_bias"
 
-# Names of a checkpoint -> those of a `MarianMTModel`: of whole tensors, and of parts of a layer.
+# Names in a checkpoint -> names in a `MarianMTModel`: of whole tensors, and of parts of a layer.
 _TOKEN_TENSORS = {
     "embedding/table": SHARED,
     "encoder/embedding/table": ENCODER_TABLE,
@@ -77,13 +77,7 @@ def marian_name(name: str) -> str:
 
 
 def to_marian(weights: Weights, d_model: int) -> Weights:
-    """Converts the weights of a checkpoint.
-
-    Args:
-      weights: arrays by their names in a checkpoint.
-      d_model: width.
-    Returns: tensors by their names in a `MarianMTModel`.
-    """
+    """Converts weights, by their names in a checkpoint; returns them by `marian_name`."""
     order = _sines_then_cosines(d_model)
     tensors = {}
     for name, array in weights.items():
@@ -95,14 +89,7 @@ def to_marian(weights: Weights, d_model: int) -> Weights:
 
 
 def from_marian(tensors: Weights, names: Iterable[str], d_model: int) -> Weights:
-    """Converts the weights of a `MarianMTModel`, the inverse of `to_marian`.
-
-    Args:
-      tensors: by their names in a `MarianMTModel`.
-      names: of the arrays of the checkpoint.
-      d_model: width.
-    Returns: float32 arrays by these names.
-    """
+    """The inverse of `to_marian`; returns float32 arrays by these names of a checkpoint."""
     order = np.argsort(_sines_then_cosines(d_model))
     weights = {}
     for name in names:
@@ -127,10 +114,7 @@ def _permute(name: str, array: np.ndarray, order: np.ndarray) -> np.ndarray:
 def with_all_tables(tensors: Weights, shared: bool, tied: bool) -> Weights:
     """Adds the tables that a file holds only once, under one of their names, and the bias.
 
-    Args:
-      tensors: of a `MarianMTModel`.
-      shared: whether encoder and decoder have one embedding.
-      tied: whether the output projection is the embedding of the decoder.
+    Shared: encoder and decoder have one embedding. Tied: the decoder's is the output projection.
     """
     names = [SHARED, ENCODER_TABLE, DECODER_TABLE] if shared else [DECODER_TABLE]
     if tied:
@@ -142,12 +126,9 @@ def with_all_tables(tensors: Weights, shared: bool, tied: bool) -> Weights:
 
 
 def token_order(size: int, pad: int, unk: int, start: int, end: int) -> list[int]:
-    """Returns Marian's ids in the order of ours.
+    """Returns Marian's ids in the order of ours, the special tokens first.
 
-    Args:
-      size: number of Marian's ids.
-      pad, unk, start, end: Marian's ids of the special tokens. Its models start with padding; the
-        id then occurs twice.
+    Its models start with padding, whose id then occurs twice.
     """
     special = [0, 0, 0, 0]
     special[PAD], special[UNK], special[START], special[END] = pad, unk, start, end
@@ -155,12 +136,9 @@ def token_order(size: int, pad: int, unk: int, start: int, end: int) -> list[int
 
 
 def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int]) -> Tokenizer:
-    """Makes a tokenizer whose ids are those of `token_order`.
+    """Makes a tokenizer of Marian's SentencePiece model, with ids in the order of `token_order`.
 
-    Args:
-      spm: Marian's SentencePiece model.
-      vocabulary: of `vocab.json`, ids by sub-words.
-      order: Marian's ids in the order of ours.
+    The vocabulary is the content of `vocab.json`: ids by sub-words.
     """
     names = {token: piece for piece, token in vocabulary.items()}
     pieces = [names[token] for token in order]
@@ -189,13 +167,7 @@ def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int]) -> To
 
 
 def _piece(text: str, known: dict[str, Any], lowest: float) -> Any:
-    """A sub-word of the new model.
-
-    Args:
-      text: the sub-word.
-      known: the sub-words of Marian's model.
-      lowest: the lowest score of them.
-    """
+    """A sub-word of the new model, of the known ones of Marian's model and their lowest score."""
     # Earlier versions wrote a blank before a code.
     if LANGUAGE_CODE.fullmatch(code := text.removeprefix(BLANK)):
         return _Piece(piece=code, type=_Piece.CONTROL)  # a tag

@@ -128,7 +128,7 @@ def make_signatures(
     functions = TextFunctions(model, tokenizers, decode)
     names = list(SIGNATURES)
     if isinstance(model, Ensemble):
-        names.remove("alignments")  # attention weights are those of one model
+        names.remove("alignments")  # one model has attention weights
     return module, {name: graph_function(functions, name, decode) for name in names}
 
 
@@ -189,11 +189,8 @@ def _readme(name: str, output: str, config: Config, signatures: Collection[str])
         inputs = f"{_code(texts)}; options {_code(names)}" if names else _code(texts)
         outputs = inspect.getdoc(getattr(TextFunctions, each))
         functions.append(f"### {each}\n\nInputs: {inputs}\n\n{outputs}\n")
-    of_alignments = ""
-    if "alignments" in signatures:
-        of_alignments = (
-            f"\n| `alignments`: more than {ALIGNED_LENGTH} sub-words | empty, no weights |"
-        )
+    row = f"\n| `alignments`: more than {ALIGNED_LENGTH} sub-words | empty, no weights |"
+    of_alignments = row if "alignments" in signatures else ""
     options = [
         f"| `{each}` | {option.dtype.name} | {option.meaning} | {option.range} | {option.default} |"
         for each, option in request_options(decode).items()
@@ -240,8 +237,7 @@ needs each one in each row, and the signatures of `tf.saved_model.load` take eac
 |---|---|---|---|---|
 {new_line.join(options)}
 
-Scores are log-probabilities in nats. Those of translations are divided by
-((5 + length) / 6) ^ {penalty}.
+Scores are log-probabilities in nats, of translations divided by ((5 + length) / 6) ^ {penalty}.
 
 The result of a row does not depend on the other rows:
 

@@ -119,13 +119,7 @@ SIGNATURES = {
 def graph_function(functions: "TextFunctions", name: str, decode: DecodeConfig) -> Any:
     """Makes the `tf.function` of a signature: it checks the options, and calls the method.
 
-    The defaults of the options become those of the signature. They have shape [1], and are
-    broadcast to the number of texts.
-
-    Args:
-      functions: a `TextFunctions`.
-      name: of the signature.
-      decode: the `DecodeConfig` of the export.
+    The signature has the defaults of the options, of shape [1], which are broadcast to all texts.
     """
     texts, names = SIGNATURES[name]
     every = request_options(decode)
@@ -154,11 +148,7 @@ class TextFunctions:
 
     They compute the texts in chunks, so that only the results grow with the number of texts. Texts
     are strings `[N]`, and options are tensors `[N]`. The README of an export has the docstrings.
-
-    Args:
-      model: a built `Transformer`, or an `Ensemble`, whose `alignments` raise UserError.
-      tokenizers: of the source and of the target.
-      decode: a `DecodeConfig`.
+    The model is built; of an `Ensemble`, `alignments` raises UserError.
     """
 
     def __init__(
@@ -276,13 +266,10 @@ class TextFunctions:
           search: a function of a chunk: of its source ids `inp` `[n, S]`, its options, and the ids
             `prefix` `[n, P]` where there are target prefixes. It returns `ids` `[n, K, T]`, and
             by name the other results `[n, K]`.
-          text: strings `[N]`.
           number: K.
           rows_per_text: hypotheses of each text that are computed at the same time.
           results: by name, their values where there is no translation.
           following: positions that the model needs after a prefix.
-          target_prefix: strings `[N]`.
-          **options: tensors `[N]`.
         Returns: by name, `[N, K]`: the translations, their scores, and the other results.
         """
         inp, lengths = _encode(self._source, text)

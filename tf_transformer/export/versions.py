@@ -45,10 +45,9 @@ def write_description(folder: str, config: Config, aligned_length: int, model_di
     """Writes the description of a version.
 
     Args:
-      folder: of the version, in which `assets.extra` is created if it does not exist.
-      config: the `Config` of the model.
-      aligned_length: maximum number of source sub-words of the signature `alignments`; 0 for an
-        export without this signature.
+      folder: of the version.
+      config: of the model.
+      aligned_length: most source sub-words of the signature `alignments`; 0 without it.
       model_dir: the model folder, which may have a card.
     """
     description = {
@@ -99,15 +98,10 @@ def find_versions(folder: str) -> dict[int, str]:
 
 
 def remove_old_versions(folder: str, keep: int, new: str) -> None:
-    """Removes all but the newest versions of a folder.
+    """Removes all but the newest versions of a folder, and `new` whatever is newer by now.
 
     A server never sees a part of a version: its folder is renamed before it is removed. What is not
     an exported model stays, whatever its name is.
-
-    Args:
-      folder: of the versions.
-      keep: number of versions to keep, at least 1.
-      new: path of a version that is kept, even if there are newer ones by now.
     """
 
     def is_model(path: str) -> bool:

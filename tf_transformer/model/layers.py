@@ -166,7 +166,8 @@ class DecoderLayer(VariantLayer):
         if look_ahead_mask is None:
             look_ahead_mask = create_look_ahead_mask(tf.shape(x)[1])  # (T, T)
             if x_mask is not None:
-                padding = 1 - tf.cast(x_mask, tf.float32)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, T)
+                hidden = 1 - tf.cast(x_mask, tf.float32)  # (B, T)
+                padding = tf.expand_dims(tf.expand_dims(hidden, 1), 1)  # (B, 1, 1, T)
                 look_ahead_mask = tf.maximum(look_ahead_mask, padding)  # (B, 1, T, T)
         elif getattr(look_ahead_mask, "dtype", None) == tf.bool and look_ahead_mask.ndim == 2:
             raise ValueError("a boolean look_ahead_mask is [B, T, T] or [B, H, T, T], not [B, T]")

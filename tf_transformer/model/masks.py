@@ -23,7 +23,7 @@ def create_padding_mask(seq: tf.Tensor) -> tf.Tensor:
     Returns: float32 `[B, 1, 1, S]`, to be added to attention logits `[B, H, T, S]`.
     """
     mask = tf.cast(tf.math.equal(seq, PAD), tf.float32)  # (B, S)
-    return mask[:, tf.newaxis, tf.newaxis, :]  # (B, 1, 1, S)
+    return tf.expand_dims(tf.expand_dims(mask, 1), 1)  # (B, 1, 1, S), which LiteRT runs too
 
 
 @functional
@@ -84,5 +84,5 @@ def float_mask(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
             f"none for attention logits {logits_shape}. The mask 0.0 hides nothing"
         )
     while mask.shape.rank < logits_shape.rank:  # [B, S] becomes [B, 1, 1, S]
-        mask = mask[:, tf.newaxis]
+        mask = tf.expand_dims(mask, 1)
     return 1 - tf.cast(mask, tf.float32)

@@ -3,10 +3,7 @@
 Its signatures are `serving_default`, `nbest`, `score` and `count_tokens` of a SavedModel.
 CTranslate2 has no attention weights of each layer and head, which `alignments` returns, and the
 rows of a batch cannot have options of their own, which the other signatures of
-`export/signatures.py` take. A row has the same result in every batch:
-- Invalid UTF-8 is read as U+FFFD.
-- Blank text has an empty translation with score 0.
-- Text with more sub-words than the model has positions has an empty result, with score -1e9.
+`export/signatures.py` take. Unusual rows have the results that it describes, in every batch.
 """
 
 import functools
@@ -31,15 +28,14 @@ class CTranslate2Model:
 
     Args:
       path: its folder.
-      concurrency: calls that are computed at the same time; one of them only counts sub-words.
-      compute_type: as of `CTranslate2Translator`.
+      compute_type, parallel: as of `CTranslate2Translator`.
     Raises: ValueError, OSError or UserError when the folder is not a complete export.
     """
 
-    def __init__(self, path: str, concurrency: int = 1, compute_type: str = "default") -> None:
+    def __init__(self, path: str, compute_type: str = "default", parallel: int = 1) -> None:
         if not is_intact(path):
-            raise ValueError(f"its files are not those of its {CHECKSUMS}")
-        self._translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
+            raise ValueError(f"its files differ from its {CHECKSUMS}")
+        self._translator = CTranslate2Translator(path, compute_type, parallel)
         beam_size = self._translator.decode.beam_size
         n_best = functools.partial(self._search, beam_size)
         self.signatures = {
@@ -59,7 +55,6 @@ class CTranslate2Model:
             ),
             "count_tokens": _signature(self._count_tokens, ["text"], tokens=("DT_INT32", [])),
         }  # fmt: skip
-        self.signatures["nbest"].warm_up()
 
     def close(self) -> None:
         """Frees the memory, after the batches that CTranslate2 computes now."""

@@ -4,7 +4,7 @@ Requests that arrive while a batch is computed wait, and form the next batch. A 
 sentences takes little more time than a few sentences. A request that arrives while nothing is
 computed starts at once, without a delay to collect others.
 
-- A batch has rows of one signature, and of equal options: those of its inputs that are numbers.
+- A batch has rows of one signature, and of equal options, which are its inputs that are numbers.
 - A large request cannot block the others: its rows are split into parts, each at most one batch.
   Parts of different requests take turns.
 - Short and long rows have lanes of their own, so a short row is not in a batch with a long one, and
@@ -70,12 +70,11 @@ class Batcher:
     Args:
       settings: a `ServeConfig`.
       observe: is called in the event loop before each batch, with its lane ("short" or "long"), its
-        rows, rows x sub-words of the longest one, and the seconds in the queue of each part of a
-        request in the batch.
+        rows, and the seconds in the queue of each part of a request in the batch.
     """
 
     def __init__(
-        self, settings: ServeConfig, observe: Callable[[str, int, int, list[float]], None]
+        self, settings: ServeConfig, observe: Callable[[str, int, list[float]], None]
     ) -> None:
         self._settings = settings
         self._observe = observe
@@ -93,8 +92,7 @@ class Batcher:
         """Computes a request in one or several batches. To withdraw it, cancel the task.
 
         Args:
-          signature: computes the request.
-          inputs: lists of values by name, all of the same length.
+          signature, inputs: the request.
           lengths: sub-words of each row.
           deadline: a time of `time.monotonic`, after which no batch computes it.
         Returns: arrays `[rows, ...]` by name.
@@ -173,8 +171,7 @@ class Batcher:
         signature, now = batch[0].request.signature, time.monotonic()
         deadline = max(part.request.deadline for part in batch)
         ends = [*itertools.accumulate(len(part.rows) for part in batch)]
-        tokens = ends[-1] * max(part.length for part in batch)
-        self._observe(lane.name, ends[-1], tokens, [now - part.request.arrived for part in batch])
+        self._observe(lane.name, ends[-1], [now - part.request.arrived for part in batch])
         run = asyncio.get_running_loop().run_in_executor
         try:
             inputs = {

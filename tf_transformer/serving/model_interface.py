@@ -21,7 +21,7 @@ class InvalidInputError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """An input of a signature, `[N]`. `export/signatures.py` defines those of a SavedModel.
+    """An input of a signature, `[N]`, as `export/signatures.py` defines it for a SavedModel.
 
     Attributes:
       dtype: the name of a type of TensorFlow, such as "DT_STRING" or "DT_INT32".
@@ -84,5 +84,4 @@ class Model(Protocol):
         """Ends the computations as soon as possible, and frees the memory."""
 
 
-# Loads a version: its folder, and the number of calls that are computed at the same time.
-LoadModel = Callable[[str, int], Model]
+LoadModel = Callable[[str], Model]  # loads the version in a folder

@@ -8,7 +8,7 @@ A request in rows has a response in rows, one in columns a response in columns:
     {"signature_name": "score", "inputs": {"source": ["a sentence"], "target": ["ein Satz"]}}
     {"outputs": {...}}
 
-The inputs of a request are those of its signature, which `export/signatures.py` defines.
+`export/signatures.py` defines the inputs of a signature.
 """
 
 import base64
@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 import orjson
 from fastapi import HTTPException
-from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, FailFast, Field, TypeAdapter, ValidationError
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, Inputs, LoadedSignature, Outputs
@@ -29,26 +29,9 @@ DEFAULT_SIGNATURE = "serving_default"
 class PredictRequest(BaseModel):
     """A request for predictions, with either `instances` or `inputs`."""
 
-    signature_name: str = Field("", description=f"empty: {DEFAULT_SIGNATURE}")
-    instances: list[Any] | None = Field(
-        None, description="rows: each an object with the inputs by name, or the only input"
-    )
-    inputs: dict[str, Any] | list[Any] | None = Field(
-        None, description="columns: a list for each input by name, or that of the only input"
-    )
-
-
-class PredictResponse(BaseModel):
-    """The outputs, in `predictions` for a request in rows, in `outputs` for one in columns."""
-
-    predictions: list[Any] | None = None
-    outputs: dict[str, Any] | list[Any] | None = None
-
-
-class ErrorResponse(BaseModel):
-    """What is wrong with a request."""
-
-    error: str
+    signature_name: str = ""  # empty: DEFAULT_SIGNATURE
+    instances: list[Any] | None = None  # rows: each an object of inputs by name, or the only input
+    inputs: dict[str, Any] | list[Any] | None = None  # columns, by name; or the only input's
 
 
 def _is_base64(value: Any) -> bool:
@@ -62,28 +45,35 @@ def _decode_base64(value: Any) -> Any:
     return base64.b64decode(value["b64"] + "=" * (-len(value["b64"]) % 4), validate=True)
 
 
+def _column(value: Any) -> TypeAdapter:
+    """Reads a list of values up to the first error: there may be as many as rows."""
+    return TypeAdapter(Annotated[list[value], FailFast()])
+
+
 # The values of an input by the name of its type.
-COLUMNS: dict[str, TypeAdapter] = {
-    "DT_STRING": TypeAdapter(list[Annotated[str | bytes, BeforeValidator(_decode_base64)]]),
-    "DT_INT32": TypeAdapter(list[Annotated[int, Field(ge=-(2**31), lt=2**31)]]),
-    "DT_INT64": TypeAdapter(list[Annotated[int, Field(ge=-(2**63), lt=2**63)]]),
-    "DT_FLOAT": TypeAdapter(list[Annotated[float, Field(ge=-3.4e38, le=3.4e38)]]),
+COLUMNS = {
+    "DT_STRING": _column(Annotated[str | bytes, BeforeValidator(_decode_base64)]),
+    "DT_INT32": _column(Annotated[int, Field(ge=-(2**31), lt=2**31)]),
+    "DT_INT64": _column(Annotated[int, Field(ge=-(2**63), lt=2**63)]),
+    "DT_FLOAT": _column(Annotated[float, Field(ge=-3.4e38, le=3.4e38)]),
 }
 
 
 def parse_predict(
     body: bytes, signatures: Mapping[str, LoadedSignature], settings: ServeConfig
 ) -> tuple[str, Inputs, bool]:
-    """Parses a request for predictions.
+    """Parses a request for predictions, within the limits of the settings.
 
-    Args:
-      body: bytes.
-      signatures: the functions of the model by name.
-      settings: a `ServeConfig`, which bounds the rows.
     Returns: the name of the signature; the values of all its inputs by name; whether the request
       is in rows.
     Raises: HTTPException.
     """
+    # Half a million lists take a second. A row needs four brackets at most, and in a text each
+    # bracket is a sub-word.
+    brackets = body.count(b"[") + body.count(b"{")
+    most = settings.max_request_tokens + 4 * settings.max_rows
+    if brackets > most:
+        raise HTTPException(413, f"{brackets:,} brackets: the server takes at most {most:,}")
     try:
         request = PredictRequest.model_validate(orjson.loads(body), strict=True)
     except orjson.JSONDecodeError as error:
@@ -98,6 +88,10 @@ def parse_predict(
     if (request.instances is None) == (request.inputs is None):
         raise HTTPException(400, "give one of the keys 'instances' and 'inputs'")
     given: Any = request.inputs
+    lists = given.values() if isinstance(given, dict) else [given, request.instances]
+    number = max((len(values) for values in lists if isinstance(values, list)), default=0)
+    if number > limit:  # before the rows cost anything
+        raise HTTPException(413, f"{number} rows in one request: {name} takes at most {limit}")
     if request.instances is not None:
         given = _columns_of_rows(request.instances, inputs)
     elif isinstance(given, list):
@@ -112,9 +106,6 @@ def parse_predict(
     rows = {len(values) for values in columns.values()}
     if len(rows) != 1:
         raise HTTPException(400, f"inputs {', '.join(columns)} must have the same number of rows")
-    (number,) = rows
-    if number > limit:
-        raise HTTPException(413, f"{number} rows in one request: {name} takes at most {limit}")
     defaults = {key: [each.default] * number for key, each in inputs.items()}
     return name, {**defaults, **columns}, request.instances is not None
 
@@ -156,11 +147,8 @@ def _first_error(error: ValidationError) -> str:
 
 
 def format_response(outputs: Outputs, in_rows: bool) -> bytes:
-    """Writes the response to a request for predictions.
+    """Writes the response to a request for predictions, in rows or in columns.
 
-    Args:
-      outputs: arrays `[N, ...]` by name, of bytes or numbers.
-      in_rows: whether the request is in rows.
     Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32; NaN and
       infinity are null.
     """

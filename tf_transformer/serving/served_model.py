@@ -6,7 +6,9 @@ import dataclasses
 import functools
 import itertools
 import logging
+import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import anyio
@@ -30,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
 LONGEST_PAUSE = 3600.0  # seconds before a version that cannot be loaded is tried again
+# A request with more bytes of text has too many sub-words, and is refused without counting them.
+BYTES_PER_TOKEN = 16
+SHORT_BYTES = 16_384  # of the texts that are not counted in the thread of the long ones
+MAX_REASON = 500  # characters of the reason why a version cannot be loaded
 DRAIN_SECONDS = 0.05  # between checks whether a replaced version has answered its requests
 
 
@@ -38,10 +44,7 @@ class ServedVersion:
     """A version in memory.
 
     Attributes:
-      number: of the version.
-      path: of its folder.
-      model: a `Model`.
-      requests: the number of requests that use the model.
+      requests: how many requests use the model.
     """
 
     number: int
@@ -76,6 +79,13 @@ class ServedVersion:
         await asyncio.to_thread(self.model.close)
 
 
+def text_bytes(inputs: Inputs) -> int:
+    """The bytes of all texts of a request."""
+    values = itertools.chain(*inputs.values())
+    texts = (value.encode() if isinstance(value, str) else value for value in values)
+    return sum(len(text) for text in texts if isinstance(text, bytes))
+
+
 class _Failure(NamedTuple):
     """Of a version that could not be loaded."""
 
@@ -90,15 +100,8 @@ class ServedModel:
     A version stays when its folder is removed: an older one never takes its place. One that cannot
     be loaded is tried again after pauses that double.
 
-    Args:
-      name: of the model, in URLs.
-      folder: of its versions.
-      load: loads a version.
-      settings: a `ServeConfig`.
-      metrics: of the server.
-
     Attributes:
-      name: of the model.
+      name: of the model, in URLs.
       current: the version that is served, or None.
     """
 
@@ -116,8 +119,9 @@ class ServedModel:
         self._load = load
         self._settings = settings
         self._metrics = metrics
-        self._batcher = batcher = Batcher(settings, functools.partial(metrics.observe_batch, name))
-        metrics.waiting.labels(name).set_function(lambda: batcher.queue_length)
+        self._batcher = Batcher(settings, functools.partial(metrics.observe_batch, name))
+        # A long text takes seconds, for which no other request may wait.
+        self._counters = [ThreadPoolExecutor(1, f"count-{kind}") for kind in ("short", "long")]
         self._loading: int | None = None
         self._failures: dict[int, _Failure] = {}
         self._closing: list[asyncio.Task] = []  # replaced versions
@@ -161,15 +165,23 @@ class ServedModel:
         """Computes the signature with this name of a version. Raises: HTTPException."""
         settings, start = self._settings, time.monotonic()
         deadline = start + settings.timeout
+        size, limit = text_bytes(inputs), BYTES_PER_TOKEN * settings.max_request_tokens
+        if size > limit:
+            message = f"{size:,} bytes of text in one request: the server takes at most {limit:,}"
+            raise HTTPException(413, message)
+        counter = self._counters[size > SHORT_BYTES]
+        run = asyncio.get_running_loop().run_in_executor
         served.requests += 1
         try:
-            lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
-            tokens, limit = sum(lengths), settings.max_request_tokens
-            if tokens > limit:
-                message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
-                raise HTTPException(413, message)
-            signature = served.model.signatures[name]
-            with anyio.fail_after(deadline - time.monotonic()):
+            with anyio.fail_after(settings.timeout):
+                lengths = await run(counter, served.lengths, name, inputs, deadline)
+                tokens, limit = sum(lengths), settings.max_request_tokens
+                if tokens > limit:
+                    message = (
+                        f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
+                    )
+                    raise HTTPException(413, message)
+                signature = served.model.signatures[name]
                 outputs = await self._batcher.compute(signature, inputs, lengths, deadline)
         except InvalidInputError as error:
             raise HTTPException(400, str(error)) from None
@@ -180,11 +192,7 @@ class ServedModel:
             raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
         finally:
             served.requests -= 1
-        rows = len(lengths)
-        truncated = outputs.get("truncated", np.zeros(rows))
-        best = truncated if truncated.ndim == 1 else truncated[:, 0]
-        seconds = time.monotonic() - start
-        self._metrics.observe_prediction(self.name, rows, tokens, int(best.sum()), seconds)
+        self._metrics.observe_prediction(self.name, len(lengths), time.monotonic() - start)
         return outputs
 
     async def watch(self) -> None:
@@ -225,18 +233,16 @@ class ServedModel:
         settings, start, served = self._settings, time.monotonic(), None
         self._loading = number
         try:
-            # Short rows, long rows, and the count of sub-words are computed at the same time.
-            model = self._load(path, 2 * settings.concurrent_batches + 1)
+            model = self._load(path)
             with contextlib.ExitStack() as stack:
                 stack.callback(model.close)
-                if self.current:  # or the requests in a lane would wait for each first run
-                    for signature in model.signatures.values():
-                        signature.warm_up()
+                for signature in model.signatures.values():  # or requests would wait for it
+                    signature.warm_up()
                 stack.pop_all()
             served = ServedVersion(number, path, model)
             self._failures.pop(number, None)
         except Exception as error:  # TensorFlow raises errors of many types
-            reason = str(error).replace(path, str(number))
+            reason = textwrap.shorten(str(error).replace(path, str(number)), MAX_REASON)
             before = self._failures.get(number)
             pause = min(2 * before.pause, LONGEST_PAUSE) if before else settings.reload_seconds
             self._failures[number] = _Failure(reason, pause, time.monotonic() + pause)
@@ -252,4 +258,6 @@ class ServedModel:
             await self.current.close()
         await asyncio.gather(*self._closing)
         self._batcher.close()
+        for counter in self._counters:
+            counter.shutdown(wait=False, cancel_futures=True)
         logger.info("stopped serving %s", self.name)

@@ -9,11 +9,9 @@ It serves one model or several, each by its name.
     GET  /healthz/ready                           200 when all models are loaded; also /healthz
     GET  /metrics                                 Prometheus; also /monitoring/prometheus/metrics
     GET  /                                        a page to try the models
-    GET  /docs                                    this interface; also /openapi.json
 
-The server listens at once. Requests get status 503 until their model is loaded. Each response has
-the header X-Request-Id: that of the request, or a new one. The log has a line with it for each
-request.
+Requests get status 503 until their model is loaded. Each response has the X-Request-Id of its
+request, or a new one. The log has a line with it for each request.
 """
 
 import asyncio
@@ -30,6 +28,7 @@ import time
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import anyio
@@ -41,32 +40,22 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.export.versions import MAX_VERSION
-from tf_transformer.serving.model_interface import LoadModel
-from tf_transformer.serving.rest_format import (
-    ErrorResponse,
-    PredictRequest,
-    PredictResponse,
-    format_response,
-    parse_predict,
-)
+from tf_transformer.serving.model_interface import Inputs, LoadedSignature, LoadModel
+from tf_transformer.serving.rest_format import format_response, parse_predict
 from tf_transformer.serving.served_model import ServedModel
 from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerMetrics
 
 logger = logging.getLogger(__name__)
 
 DISCONNECT_SECONDS = 0.2  # between checks whether the client still waits
+SHORT_BODY = 16_384  # bytes of a body that is parsed at once
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 MODELS = "/v1/models/"  # before the name of a model in a path
-EXAMPLES = {
-    "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
-    "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
-}
 PAGE = pathlib.Path(__file__).parent / "page_files"
 # The attention viewer has them too.
 DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
@@ -81,33 +70,6 @@ PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
-ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
-    "5XX": {"model": ErrorResponse, "description": "Try again later"},
-}
-
-
-class Process(uvicorn.Server):
-    """Uvicorn, which goes on for some seconds after the first signal; a second one does not wait.
-
-    Uvicorn closes its sockets at once. So until then only /healthz/ready fails.
-
-    Args:
-      config: of uvicorn.
-      drain_seconds: those seconds.
-    """
-
-    def __init__(self, config: uvicorn.Config, drain_seconds: float) -> None:
-        super().__init__(config)
-        self._drain_seconds = drain_seconds
-        self.is_stopping = False
-
-    def handle_exit(self, number: int, frame: Any) -> None:
-        """Is called for a signal."""
-        pause = 0 if self.is_stopping else self._drain_seconds
-        self.is_stopping = True
-        loop = asyncio.get_running_loop()
-        loop.call_soon_threadsafe(loop.call_later, pause, super().handle_exit, number, frame)
 
 
 class Server:
@@ -128,12 +90,11 @@ class Server:
         self._models = [
             ServedModel(name, folder, load, settings, metrics) for name, folder in folders.items()
         ]
+        self._parser = ThreadPoolExecutor(1, "parse")  # the others would wait for a long body
         self._watcher: asyncio.Future[Any] | None = None
-        self._process: Process | None = None
+        self._process: uvicorn.Server | None = None
         api = FastAPI(
-            title=f"Model {' and '.join(folders)}",
-            docs_url=None,
-            redoc_url=None,
+            openapi_url=None,
             redirect_slashes=False,
             lifespan=self._lifespan,
         )
@@ -165,7 +126,7 @@ class Server:
             server_header=False,
             ws="none",
         )
-        self._process = Process(config, self._settings.drain_seconds)
+        self._process = uvicorn.Server(config)
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
             self._process.run(sockets=[bound])
         with contextlib.suppress(asyncio.CancelledError):
@@ -179,6 +140,7 @@ class Server:
         self._watcher.add_done_callback(self._stop)
         yield
         self._watcher.cancel()
+        self._parser.shutdown(wait=False, cancel_futures=True)
         for model in self._models:
             await model.close()
 
@@ -204,24 +166,28 @@ class Server:
         async def predict(version: Version, request: Request) -> Response:
             """The outputs of a signature, in rows or in columns as the inputs."""
             body = await _read_body(request, self._settings)
+            is_gzip = request.headers.get("content-encoding") == "gzip"
             served = model.find(version)
-            name, inputs, in_rows = parse_predict(body, served.model.signatures, self._settings)
+            parse = functools.partial(
+                _parse, body, is_gzip, served.model.signatures, self._settings
+            )
+            if is_gzip or len(body) > SHORT_BODY:
+                run = asyncio.get_running_loop().run_in_executor
+                name, inputs, in_rows = await run(self._parser, parse)
+            else:
+                name, inputs, in_rows = parse()
             outputs = await _unless_disconnected(request, model.predict(served, name, inputs))
             content = await asyncio.to_thread(format_response, outputs, in_rows)
             return Response(content, media_type="application/json")
 
-        content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
-        body = {"requestBody": {"content": {"application/json": content}, "required": True}}
-        post = {"methods": ["POST"], "response_model": PredictResponse, "openapi_extra": body}
         path = MODELS + model.name
-        routes: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
-            ("", get_status, {}), ("/metadata", get_metadata, {}), (":predict", predict, post),
+        routes: list[tuple[str, str, Callable[..., Any]]] = [
+            ("GET", "", get_status), ("GET", "/metadata", get_metadata),
+            ("POST", ":predict", predict),
         ]  # fmt: skip
-        for end, function, options in routes:
-            options |= {"name": function.__name__, "description": function.__doc__}
-            options["responses"] = ERRORS
-            api.add_api_route(path + end, functools.partial(function, None), **options)
-            api.add_api_route(f"{path}/versions/{{version}}{end}", function, **options)
+        for method, end, function in routes:
+            api.add_api_route(path + end, functools.partial(function, None), methods=[method])
+            api.add_api_route(f"{path}/versions/{{version}}{end}", function, methods=[method])
 
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
@@ -230,18 +196,16 @@ class Server:
         async def get_live() -> dict[str, str]:
             return {"status": "ok"}
 
-        @api.get("/healthz", include_in_schema=False)
-        @api.get("/healthz/ready", responses={503: {"description": "The status says why"}})
+        @api.get("/healthz")
+        @api.get("/healthz/ready")
         async def get_ready() -> JSONResponse:
             served = [model.current for model in self._models]
             numbers = [each.number for each in served if each]
-            if self._process and self._process.is_stopping:
-                return JSONResponse({"status": "the server is shutting down"}, 503)
             if len(numbers) < len(served):
                 return JSONResponse({"status": "the model is being loaded"}, 503)
             return JSONResponse({"status": "ok", "version": numbers if numbers[1:] else numbers[0]})
 
-        @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
+        @api.get("/monitoring/prometheus/metrics")
         @api.get("/metrics")
         async def get_metrics() -> Response:
             content = prometheus_client.generate_latest(self._metrics.registry)
@@ -261,7 +225,7 @@ class Server:
 
 
 def add_pages(api: Starlette, models: Mapping[str, Callable[[], dict[str, Any]]]) -> None:
-    """Adds the page on which a browser translates text, and that of the interface.
+    """Adds the page on which a browser translates text.
 
     Args:
       api: an application.
@@ -278,7 +242,6 @@ def add_pages(api: Starlette, models: Mapping[str, Callable[[], dict[str, Any]]]
         if path.suffix in PAGE_TYPES
     }
     files["/"] = page, "text/html"
-    files["/docs"] = (PAGE / "docs.html").read_text("utf-8"), "text/html"
 
     async def get_file(request: Request) -> Response:
         content, kind = files[request.url.path]
@@ -288,9 +251,8 @@ def add_pages(api: Starlette, models: Mapping[str, Callable[[], dict[str, Any]]]
         return JSONResponse({name: read() for name, read in models.items()}, headers=PAGE_HEADERS)
 
     for path in files:
-        api.add_route(path, get_file, include_in_schema=False)
-    api.add_route("/models.json", get_descriptions, include_in_schema=False)
-    api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))
+        api.add_route(path, get_file)
+    api.add_route("/models.json", get_descriptions)
 
 
 def error_response(
@@ -302,7 +264,7 @@ def error_response(
 
 
 async def _read_body(request: Request, settings: ServeConfig) -> bytes:
-    """Reads the body of a request, and unpacks it. Raises: HTTPException."""
+    """Reads the body of a request. Raises: HTTPException."""
     limit, timeout = settings.max_request_bytes, settings.timeout
     body, size = bytearray(), 0
     try:
@@ -316,18 +278,27 @@ async def _read_body(request: Request, settings: ServeConfig) -> bytes:
         raise HTTPException(408, message, {"Connection": "close"}) from None
     except ClientDisconnect:
         raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
-    if size <= limit and request.headers.get("content-encoding") == "gzip":
-        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        try:
-            body = bytearray(unpacked.decompress(body, limit + 1))
-        except zlib.error as error:
-            raise HTTPException(400, f"the request is not in gzip format: {error}") from None
-        size = len(body)
-        if size <= limit and not unpacked.eof:
-            raise HTTPException(400, "the request is not in gzip format: it is incomplete")
     if size > limit:
         raise HTTPException(413, f"the request has more than {limit:,} bytes")
     return bytes(body)
+
+
+def _parse(
+    body: bytes, is_gzip: bool, signatures: Mapping[str, LoadedSignature], settings: ServeConfig
+) -> tuple[str, Inputs, bool]:
+    """Unpacks the body of a request, and parses it as `parse_predict`. Raises: HTTPException."""
+    if is_gzip:
+        limit = settings.max_request_bytes
+        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            body = unpacked.decompress(body, limit + 1)
+        except zlib.error as error:
+            raise HTTPException(400, f"the request is not in gzip format: {error}") from None
+        if len(body) > limit:
+            raise HTTPException(413, f"the request has more than {limit:,} bytes")
+        if not unpacked.eof:
+            raise HTTPException(400, "the request is not in gzip format: it is incomplete")
+    return parse_predict(body, signatures, settings)
 
 
 async def _unless_disconnected(request: Request, prediction: Coroutine[Any, Any, Any]) -> Any:
@@ -343,13 +314,7 @@ async def _unless_disconnected(request: Request, prediction: Coroutine[Any, Any,
 
 
 class RequestLog:
-    """Gives each request an id, and logs it.
-
-    Args:
-      app: the application.
-      names: of the models whose requests for predictions are counted.
-      metrics: a `ServerMetrics`.
-    """
+    """Gives each request an id, logs it, and counts requests for predictions of these models."""
 
     def __init__(self, app: ASGIApp, names: Container[str], metrics: ServerMetrics) -> None:
         self._app = app
@@ -398,8 +363,8 @@ def bind_address(settings: ServeConfig) -> socket.socket:
     """
     host, port = settings.host, settings.port
     try:
-        # The protocol is that of the connections too, and asyncio then sets TCP_NODELAY: without
-        # it, each response waits 40 ms until its header is acknowledged.
+        # The connections have this protocol too, and asyncio then sets TCP_NODELAY: without it,
+        # each response waits 40 ms until its header is acknowledged.
         *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(*kind)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

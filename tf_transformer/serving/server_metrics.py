@@ -7,7 +7,7 @@ Those with a colon at the start have the names, labels, units and buckets of Ten
 
 import functools
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 
 CLIENT_CLOSED_REQUEST = 499  # the status of a request whose client did not wait for the answer
 OK = 200
@@ -16,6 +16,7 @@ STATUS_NAMES = {
     OK: "OK",
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
     408: "DEADLINE_EXCEEDED",
     413: "RESOURCE_EXHAUSTED",
     CLIENT_CLOSED_REQUEST: "CANCELLED",
@@ -34,7 +35,7 @@ def _exponential(scale: float, growth: float, number: int) -> list[float]:
 
 
 TIMES, QUEUE_TIMES = _exponential(10, 1.8, 33), _exponential(100, 1.2, 52)
-ROWS, TOKENS = _exponential(1, 2, 14), _exponential(16, 2, 11)
+ROWS = _exponential(1, 2, 14)
 
 
 class ServerMetrics:
@@ -42,14 +43,12 @@ class ServerMetrics:
 
     Attributes:
       registry: has the metrics, with the present values.
-      waiting: the gauge of the requests in the queue of each model.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         gauge = functools.partial(Gauge, registry=self.registry)
-        counter = functools.partial(Counter, registry=self.registry)
         histogram = functools.partial(Histogram, registry=self.registry)
         model, path = ["model_name"], ["model_path"]
         # fmt: off
@@ -68,20 +67,9 @@ class ServerMetrics:
             [*model, "thread_pool_name"], buckets=QUEUE_TIMES)
         self._batch_rows = histogram(
             f"{BATCHING}processed_batch_size", "Rows of batches", model, buckets=ROWS)
-        self._batch_tokens = histogram(
-            "tf_transformer_batch_tokens", "Rows of batches x sub-words of the longest one",
-            model, buckets=TOKENS)
-        self._tokens = counter(
-            "tf_transformer_tokens", "Sub-words of successful predictions", model)
-        self._truncated = counter(
-            "tf_transformer_truncated",
-            "Best translations of successful predictions that are cut off at the longest output",
-            model)
         self._loads = gauge(f"{LOADING}load_attempt_count", "Loads of versions", [*path, "status"])
         self._load_latency = gauge(
             f"{LOADING}load_latency", "Microseconds of successful loads", path)
-        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue", model)
-        self._version = gauge("tf_transformer_version", "Version that is served", model)
         # fmt: on
 
     def observe_request(self, model: str, status: int, seconds: float) -> None:
@@ -90,21 +78,14 @@ class ServerMetrics:
         if status == OK:
             self._latency.labels(model, "predict", "REST").observe(MICROSECONDS * seconds)
 
-    def observe_prediction(
-        self, model: str, rows: int, tokens: int, truncated: int, seconds: float
-    ) -> None:
+    def observe_prediction(self, model: str, rows: int, seconds: float) -> None:
         """Counts a successful prediction, and its seconds in the queue and in batches."""
-        self._truncated.labels(model).inc(truncated)
         self._input_rows.labels(model).observe(rows)
-        self._tokens.labels(model).inc(tokens)
         self._runtime.labels(model, "Predict", "TF1").observe(MICROSECONDS * seconds)
 
-    def observe_batch(
-        self, model: str, lane: str, rows: int, tokens: int, queue_seconds: list[float]
-    ) -> None:
+    def observe_batch(self, model: str, lane: str, rows: int, queue_seconds: list[float]) -> None:
         """Counts a batch; see `Batcher`."""
         self._batch_rows.labels(model).observe(rows)
-        self._batch_tokens.labels(model).observe(tokens)
         for seconds in queue_seconds:
             self._queuing.labels(model, lane).observe(MICROSECONDS * seconds)
 
@@ -113,5 +94,4 @@ class ServerMetrics:
         path = f"{model}/{version}"
         self._loads.labels(path, "success" if is_loaded else "fail").inc()
         if is_loaded:
-            self._version.labels(model).set(version)
             self._load_latency.labels(path).inc(round(MICROSECONDS * seconds))

@@ -9,7 +9,6 @@ import functools
 import gc
 import os
 import re
-import threading
 import time
 from typing import Any
 
@@ -34,20 +33,18 @@ ASSERTION = "assertion failed: "  # begins the message of tf.debugging.Assert
 
 
 class TensorFlowModel:
-    """A version of a SavedModel. The constructor runs the signatures without options once.
+    """A version of a SavedModel.
 
     Args:
       path: its folder.
-      concurrency: calls that are computed at the same time; others wait.
     Raises: OSError, ValueError or an error of TensorFlow when the folder is not a complete model.
     """
 
-    def __init__(self, path: str, concurrency: int = 1) -> None:
+    def __init__(self, path: str) -> None:
         if os.path.exists(os.path.join(path, CHECKSUMS)) and not is_intact(path):
-            raise ValueError(f"its files are not those of its {CHECKSUMS}")
+            raise ValueError(f"its files differ from its {CHECKSUMS}")
         config = v1.ConfigProto(use_per_session_threads=True)
         config.gpu_options.allow_growth = True
-        self._free = threading.Semaphore(concurrency)
         self._session = v1.Session(graph=tf.Graph(), config=config)
         with self._session.graph.as_default():
             graph = v1.saved_model.load(self._session, [tf.saved_model.SERVING], path)
@@ -56,10 +53,6 @@ class TensorFlowModel:
             for name, description in graph.signature_def.items()
             if not name.startswith("__")
         }
-        for signature in self.signatures.values():
-            # Those with options would double the time until the first answer.
-            if all(given.default is None for given in signature.inputs.values()):
-                signature.warm_up()
 
     def _signature(self, description: Any) -> LoadedSignature:
         """Makes a signature of a `SignatureDef`."""
@@ -89,22 +82,18 @@ class TensorFlowModel:
                 values = [value.encode() if isinstance(value, str) else value for value in values]
             feed[info.name] = np.array(values, dtype)
         outputs = {name: info.name for name, info in sorted(description.outputs.items())}
-        if not self._free.acquire(timeout=None if deadline is None else _seconds_until(deadline)):
-            raise TimeoutError
+        options = None
+        if deadline is not None:
+            milliseconds = round(1000 * (deadline - time.monotonic()))
+            if milliseconds <= 0:  # 0 would mean no limit
+                raise TimeoutError
+            options = v1.RunOptions(timeout_in_ms=milliseconds)
         try:
-            options = None
-            if deadline is not None:
-                milliseconds = round(1000 * _seconds_until(deadline))
-                if not milliseconds:  # 0 would mean no limit
-                    raise TimeoutError
-                options = v1.RunOptions(timeout_in_ms=milliseconds)
             return self._session.run(outputs, feed, options=options)
         except tf.errors.DeadlineExceededError:
             raise TimeoutError from None
         except tf.errors.InvalidArgumentError as error:
             raise InvalidInputError(_first_line(error)) from error
-        finally:
-            self._free.release()
 
     def close(self) -> None:
         """Stops what the model computes, and frees its memory."""
@@ -112,10 +101,6 @@ class TensorFlowModel:
         self.signatures.clear()
         del self._session
         gc.collect()  # a graph has reference cycles
-
-
-def _seconds_until(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
 
 
 def _first_line(error: tf.errors.OpError) -> str:

@@ -90,7 +90,7 @@ function showCompleted(prefix, hypothesis) {
 // Splits a translation: what the user has typed, the next word, and the rest.
 function splitAfter(prefix, text) {
   const plain = prefix.trim().replace(/\s+/g, " ");
-  // As the model writes it: a tokenizer may normalize it, as that of SentencePiece does.
+  // As the model writes it: a tokenizer may normalize it, as SentencePiece does.
   const typed = [plain, plain.normalize("NFKC")].find((form) => text.startsWith(form));
   if (typed === undefined) return ["", text, ""];
   const end = endOfWord(text, typed.length);
@@ -156,7 +156,7 @@ function completeAfterPause() {
   pause = setTimeout(complete, PAUSE);
 }
 
-// An input method, such as that of Japanese, composes characters that are not the text yet.
+// An input method, such as the Japanese one, composes characters that are not the text yet.
 byId("prefix").addEventListener("input", (event) => {
   if (!event.isComposing) completeAfterPause();
 });
