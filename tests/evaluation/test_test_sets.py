@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.test_sets import read_segments
+from tf_transformer.evaluation.bleu import read_segments
 
-READ = "import sys; from tf_transformer.evaluation.test_sets import read_segments as read; "
+READ = "import sys; from tf_transformer.evaluation.bleu import read_segments as read; "
 READ += "print(*read(*sys.argv[1:]))"
 
 

@@ -198,7 +198,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
 
 def read_published(values: flags.FlagValues, data: DataConfig) -> TestSet:
     """Reads the test set of --test_set; arguments as for `read_test_set`."""
-    from tf_transformer.evaluation.test_sets import read_segments
+    from tf_transformer.evaluation.bleu import read_segments
 
     name = values.test_set
     sources, references = read_segments(name, data.source, data.target)

@@ -1,7 +1,6 @@
 """Scores of hypotheses: the length penalty, and the score that stands for "impossible".
 
-The searches compute with these, and so do those who read their results. This module does not
-import TensorFlow: its functions take numbers, arrays and tensors.
+The functions take numbers, arrays and tensors; this module does not import TensorFlow.
 """
 
 from typing import Any
@@ -15,10 +14,5 @@ def is_possible(score: Any) -> Any:
 
 
 def length_penalty(length: Any, alpha: Any) -> Any:
-    """lp(L) = ((5 + L) / 6)^alpha (Wu et al. 2016, Eq. 14).
-
-    Args:
-      length: L, tokens with the end token; a tensor is float32.
-      alpha: 0 for no penalty.
-    """
+    """lp(L) = ((5 + L) / 6)^alpha (Wu et al. 2016, Eq. 14); L counts the end token too."""
     return ((5.0 + length) / 6.0) ** alpha

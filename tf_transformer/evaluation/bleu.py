@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import lazy_loader
+import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF
 
 from tf_transformer.config import DataConfig
 from tf_transformer.data.languages import LANGUAGES_WITHOUT_BLANKS, base_language
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -210,3 +212,28 @@ def scored_segments(
             f"{kept.count(False):,} of {len(kept):,} translations have no score"
         )
     return [list(itertools.compress(lines, kept)) for lines in (*found, *systems)]
+
+
+def read_segments(name: str, source: str, target: str) -> tuple[list[str], list[list[str]]]:
+    """Reads a test set of sacreBLEU, such as "wmt14/full", which is downloaded at the first use.
+
+    Returns: the source sentences, and a list of references for each translator.
+    Raises: UserError for an unknown test set, another language pair, or a failed download.
+    """
+    known = sacrebleu.get_available_testsets()
+    if name not in known:
+        raise UserError(f"no test set {name!r}: sacreBLEU has {', '.join(sorted(known))}")
+    pair = f"{base_language(source)}-{base_language(target)}"
+    if pair not in sacrebleu.get_langpairs_for_testset(name):
+        pairs = ", ".join(sorted(sacrebleu.get_langpairs_for_testset(name)))
+        raise UserError(f"the test set {name} has no {pair}: it has {pairs}")
+    try:
+        source_file = sacrebleu.get_source_file(name, pair)
+        paths = [source_file, *sacrebleu.get_reference_files(name, pair)]
+    except (OSError, SystemExit) as error:  # sacreBLEU exits where the download is damaged
+        raise UserError(
+            f"the test set {name} could not be downloaded ({error}): try again with a network, or "
+            "copy sacreBLEU's cache (~/.sacrebleu) from another computer"
+        ) from None
+    sources, *references = (list(read_lines(path)) for path in paths)
+    return sources, references

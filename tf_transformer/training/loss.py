@@ -281,7 +281,7 @@ def chunk_tokens() -> int:
     1,024, an update of base reads and writes 95 GB of GPU memory, not 110
     (`benchmarks/compile_for_gpu.py`). A CPU is as fast with 1,024, and its memory is smaller.
     """
-    return GPU_CHUNK_TOKENS if tf.config.list_physical_devices("GPU") else CHUNK_TOKENS
+    return GPU_CHUNK_TOKENS if tf.config.get_visible_devices("GPU") else CHUNK_TOKENS
 
 
 def _chunks(x: tf.Tensor) -> tf.Tensor:

@@ -27,7 +27,7 @@ from tf_transformer.training.update import Sums
 logger = logging.getLogger(__name__)
 
 # What early stopping counts of the figures that `Trainer.validate` measures.
-VALIDATION_METRICS = ("loss", "BLEU", "chrF")
+EARLY_STOPPING_METRICS = ("loss", "BLEU", "chrF")
 
 
 class RunLog:
@@ -153,7 +153,7 @@ class Progress:
         self.validated = [step, values]
         for name, value in values.items():
             kind = name.rpartition("/")[2]
-            if kind not in VALIDATION_METRICS:
+            if kind not in EARLY_STOPPING_METRICS:
                 continue
             best, best_step, since = self.best_of.get(name, [None, 0, 0])
             if best is None or (value < best if kind == "loss" else value > best):
