@@ -28,9 +28,8 @@ MODEL_NAME = "tatoeba-en-de"
 EXAMPLES = [  # the first one is translated when the page opens
     "She gave him the money.",
     "My brother wants to learn to swim.",
+    "Where is the station?",
     "I have never seen such a beautiful house.",
-    "Can you tell me where the station is?",
-    "We were tired, but we kept on working.",
 ]
 PAGE = ROOT / "notebooks" / "transformer.html"
 PARTS = pathlib.Path(__file__)

@@ -23,7 +23,8 @@ function label(id) {
   return /^[\p{L}\p{N}]/u.test(piece) ? `-${piece}` : piece;
 }
 const html = (id) => escape(label(id));
-const text = (ids) => escape(TARGET.decode(ids));
+/** The text of an output; a model without a part may write blanks only. */
+const text = (ids) => TARGET.decode(ids).trim() || (ids.length ? "(blanks)" : "");
 
 const SWITCHES = {
   scale: "scale 1/√<i>d<sub>k</sub></i>", lookAhead: "look-ahead mask", padding: "padding mask",
@@ -81,19 +82,26 @@ function fragment() {
 function readFragment() {
   const given = new URLSearchParams(location.hash.slice(1));
   const list = (name) => (given.get(name) ?? "").split(",").filter(Boolean);
-  const number = (name, other) => given.has(name) ? Number(given.get(name)) : other;
+  /** Numbers from the address can be anything. */
+  const inside = (x, least, most, other = least) => Number.isFinite(x) ? Math.max(least, Math.min(most, x)) : other;
+  const number = (name, ...range) => inside(parseFloat(given.get(name)), ...range);
+  const ofBlocks = (name) => list(name).map((each) => each.split(":")).filter(([block]) => BLOCKS.includes(block))
+    .map(([block, ...numbers]) => [block, ...numbers.map(Number)]);
   const id = (piece) => TARGET.pieces.indexOf(piece.replace(/^_/, BLANK));
-  const [encoder = 0, decoder = 0] = list("rows").map(Number), on = everything();
-  list("off").forEach((key) => { on[key] = false; });
-  list("heads").map((each) => each.split(":")).forEach(([name, h]) => { on.heads[name][h - 1] = false; });
-  on.edits = list("weights").map((each) => each.split(":"))
-    .map(([name, head, row, key, weight]) => ({ name, head: head - 1, row: +row, key: +key, weight: +weight }));
+  const [encoder, decoder] = [0, 1].map((i) => inside(parseInt(list("rows")[i]), 0, CONFIG.pe_input));
+  const on = everything(), look = given.get("look") ?? "";
+  list("off").filter((key) => key in SWITCHES).forEach((key) => { on[key] = false; });
+  ofBlocks("heads").forEach(([name, h]) => { on.heads[name][h - 1] = false; });
+  on.edits = ofBlocks("weights").map(([name, head, row, key, weight]) =>
+    ({ name, head: head - 1, row, key, weight: inside(weight, 0, 1) }));
   Object.assign(state, {
-    on, text: given.get("text") ?? DATA.examples[0], beam: number("beam", DECODE.beam_size),
-    alpha: number("penalty", DECODE.length_penalty), look: given.get("look") ?? "",
+    on, text: (given.get("text") ?? DATA.examples[0]).slice(0, byId("text").maxLength),
+    beam: Math.round(number("beam", 1, MAX_BEAM, DECODE.beam_size)),
+    alpha: number("penalty", 0, 2, DECODE.length_penalty),
+    look: [...byId("look").options].some(({ value }) => value === look) ? look : "",
     prefix: (given.get("begin") ?? "").split(" ").filter(Boolean).map(id).filter((each) => each >= 0),
-    step: given.get("step") ?? OPENING, head: number("head", 1) - 1, row: { encoder, decoder },
-    key: number("key", 0), view: given.get("view") ?? "",
+    step: given.get("step") ?? OPENING, head: Math.round(number("head", 1, CONFIG.num_heads)) - 1,
+    row: { encoder, decoder }, key: Math.round(number("key", 0, CONFIG.pe_input)), view: given.get("view") ?? "",
   });
 }
 
@@ -109,6 +117,7 @@ async function open() {
 async function compute() {
   const mine = ++run, ids = SOURCE.encode(state.text);
   stop();
+  document.querySelectorAll(".told").forEach((output) => output.replaceChildren());
   document.body.dataset.busy = "true";
   inp = padded(ids.length > 1 ? ids : SOURCE.encode(DATA.examples[0]));     // no blank sentence
   const next = async () => {
@@ -127,8 +136,8 @@ async function compute() {
   tar = [START, ...out.slice(0, -1)];
   now = transformer(inp, tar, state.on);
   whole = isChanged() ? transformer(inp, tar, everything()) : now;
-  byId("changed").innerHTML = !isChanged() ? "" : `Nothing switched off: <span lang="${TO}">${
-    text(before.ended[0].ids)}</span> <button id="reset">Switch everything on</button>`;
+  byId("changed").innerHTML = !isChanged() ? "" : `The whole model: <span lang="${TO}">${
+    escape(text(before.ended[0].ids))}</span> <button id="reset">Switch everything on</button>`;
   if (isChanged()) byId("reset").onclick = () => change({ on: everything() }, "play");
   document.body.dataset.busy = "false";
   show();
@@ -188,7 +197,7 @@ const tableOf = (head, rows) => `<div class="scroll"><table><thead><tr>${
 // ---- The translation --------------------------------------------------------------------------
 
 const showTranslation = () => {
-  byId("written").textContent = TARGET.decode(out.slice(0, shown));
+  byId("written").textContent = text(out.slice(0, shown));
   byId("beam-size").value = state.beam;
   byId("penalty").value = state.alpha;
   byId("penalty-value").textContent = f(state.alpha, 1);
@@ -234,7 +243,8 @@ function showPicture() {
 function showCandidates() {
   const t = state.row.decoder, box = byId("candidates"), p = rowOf(now.probabilities, t);
   box.replaceChildren();
-  element(box, "h2", t ? `After “${escape(TARGET.decode(out.slice(0, t)))}”` : "The first sub-word");
+  const before = `${t > 3 ? "… " : ""}${escape(text(out.slice(Math.max(0, t - 3), t)))}`;
+  element(box, "h2", t ? `After “${before}”` : "The first sub-word");
   element(box, "p", `The most probable next sub-words. Choose another, and the model goes on from there.${
     state.on.lookAhead ? "" : " Without the look-ahead mask it has seen what it should predict."}`, { class: "muted" });
   const order = largestOf(p, 6);
@@ -338,21 +348,18 @@ function buildSwitches() {
     made.firstChild.onchange = (event) => change({ on: { ...state.on, [key]: event.target.checked } });
   }
   for (const name of BLOCKS) {
-    element(byId("heads"), "span", blockName(name).replace("encoder-decoder attention", "cross-attention"));
+    if (layerOf(name) === 1) element(byId("heads"), "h4", BLOCK_NAMES[name.split("/")[2]]);
+    element(byId("heads"), "span", `layer ${layerOf(name)}`);
     const row = element(byId("heads"), "div", "", { class: "buttons", role: "group", "aria-label": blockName(name) });
     for (let h = 0; h < CONFIG.num_heads; h++)
       button(row, `${h + 1}`, "", () => switchHead(name, h, !state.on.heads[name][h]),
         { "data-name": name, "data-head": h, "aria-label": `${blockName(name)}, head ${h + 1}` });
   }
-  for (const [name, [words, act]] of Object.entries(TRIES)) {
-    const item = element(byId("tries"), "li", words), output = document.createElement("output");
-    button(item, "Show me", "", async () => {
-      document.querySelectorAll("#tries output").forEach((other) => { other.textContent = ""; });
-      output.textContent = "Computing…";
-      output.innerHTML = await act(output) ?? "";
-    }, { "data-try": name });
-    item.append(output);
-  }
+  for (const [name, [words, act]] of Object.entries(TOURS))
+    button(byId("tours"), words, "", async () => {
+      await change({ on: everything(), prefix: [], view: "" });
+      await act();
+    }, { "data-tour": name });
 }
 
 function switchHead(name, head, isOn) {
@@ -390,53 +397,52 @@ function strongest(measure) {
   return best;
 }
 
-/** Switches a part off, and goes to the row of attention weights that has the largest measure. */
-async function showWithout(key, measure, say) {
-  if (!await change({ on: { ...everything(), [key]: false } })) return "";
-  const best = strongest(measure), { step, head, row } = best;
-  Object.assign(state, { step: stepKey(step), head, key: best.weights[0].indexOf(Math.max(...best.weights[0])) });
-  state.row[step.side] = row;
-  goInside();
-  return say(best, `row “${html(idsOf(step.side)[row])}” of head ${head + 1} (${blockName(step.name)})`);
+/** Says in a section what has happened, and shows the section. */
+function tell(section, words) {
+  byId(section).querySelector(".told").innerHTML = words;
+  byId(section).scrollIntoView({ block: "start" });
 }
 
 const largest = (weights) => Math.max(...weights);
-const writes = () => `<b lang="${TO}">${text(out)}</b>`;
+const without = (key) => change({ on: { ...everything(), [key]: false } });
 
-/** What to try first: words, and a function that does it and says what happened. */
-const TRIES = {
-  word: ["Change a word of the output, and see what follows.", async () => {
-    if (!await change({ prefix: [] })) return "";
-    const second = out.slice(0, -1).map((id, t) => {
-      const p = rowOf(now.probabilities, t);
-      return [p, largestOf(p, 2).find((other) => other !== id), t];
-    }).sort((a, b) => b[0][b[1]] - a[0][a[1]]);
-    const [p, id, t] = second[0], old = out[t];
-    await change({ prefix: [...out.slice(0, t), id], row: { ...state.row, decoder: t } });
-    byId("translation").scrollIntoView({ block: "nearest" });
-    return `“${html(id)}” (${percent(p[id])}) instead of “${html(old)}” (${percent(p[old])}): ${writes()}`;
+/** Switches a part off, and goes to the row of attention weights that has the largest measure. */
+async function showWithout(key, measure, say) {
+  if (!await without(key)) return;
+  const best = strongest(measure), { step, head, row, weights } = best;
+  Object.assign(state, { step: stepKey(step), head, key: weights[0].indexOf(largest(weights[0])), view: "inside" });
+  state.row[step.side] = row;
+  show();
+  const where = `Row “${html(idsOf(step.side)[row])}” of head ${head + 1} (${blockName(step.name)})`;
+  tell("inside", `${where} ${say(best)} The model writes: <b lang="${TO}">${escape(text(out))}</b>`);
+}
+
+/** "Show me": words, and a function that starts with the whole model. */
+const TOURS = {
+  word: ["what follows another word", async () => {
+    const choices = out.slice(0, -1).map((id, t) => {
+      const p = rowOf(now.probabilities, t), other = largestOf(p, 2).find((each) => each !== id);
+      return { id, t, p: p[id], other, pOther: p[other] };
+    });
+    const { id, t, p, other, pOther } = choices.sort((a, b) => b.pOther - a.pOther)[0];
+    if (!await change({ prefix: [...out.slice(0, t), other], row: { ...state.row, decoder: t } })) return;
+    tell("translation", `“${html(other)}” (${percent(pOther)}) instead of “${html(id)}” (${percent(p)}), and what follows.`);
   }],
-  scale: ["Switch the scale off: the softmax becomes all or nothing.", () => showWithout("scale",
-    (w, before) => largest(w) - largest(before),
-    ({ weights: [w, before] }, where) => `The largest weight in ${where} goes from ${percent(largest(before))} to
-      ${percent(largest(w))}. The model writes: ${writes()}`)],
-  lookAhead: ["Switch the look-ahead mask off: a row sees what it should predict.", () => showWithout("lookAhead",
+  scale: ["what the scale is for", () => showWithout("scale", (w, before) => largest(w) - largest(before),
+    ({ weights: [w, before] }) => `has its largest weight rise from ${percent(largest(before))} to
+      ${percent(largest(w))} without the scale.`)],
+  lookAhead: ["what the look-ahead mask hides", () => showWithout("lookAhead",
     (w, _, row, step) => step.name.endsWith("mha1") ? sum(w.slice(row + 1)) : 0,
-    ({ value }, where) => `In ${where}, ${percent(value)} of the weight goes to sub-words that come later.
-      The model writes: ${writes()}`)],
-  padding: ["Switch the padding mask off: [PAD], which is no word, gets attention.", () => showWithout("padding",
+    ({ value }) => `gives ${percent(value)} of its weight to sub-words that come later. In training it would copy
+      them instead of learning; when the model writes, the newest row has nothing later to see.`)],
+  padding: ["what the padding mask hides", () => showWithout("padding",
     (w, _, row, step) => step.keySide === "encoder" ? sum(w.filter((_, key) => inp[key] === PAD)) : 0,
-    ({ value }, where) => `In ${where}, ${percent(value)} of the weight goes to [PAD]. The model writes: ${writes()}`)],
-  positions: ["Switch the positions off: the encoder reads a bag of words.", async () => {
-    await change({ on: { ...everything(), positions: false } });
-    return `The model writes: ${writes()}`;
-  }],
-  residual: ["Switch the residual connections off: nothing is left.", async () => {
-    await change({ on: { ...everything(), residual: false } });
-    return `The model writes: ${writes()}`;
-  }],
-  head: ["Remove the head that this sentence needs most.", async (output) => {
-    if (!await change({ on: everything() })) return "";
+    ({ value }) => `gives ${percent(value)} of its weight to [PAD], which is no word.`)],
+  positions: ["a sentence without positions", async () =>
+    await without("positions") && tell("translation", "Without positions the encoder reads a bag of words.")],
+  residual: ["a model without residual connections", async () =>
+    await without("residual") && tell("translation", "Without residual connections each sub-layer loses its input.")],
+  head: ["the head that this sentence needs most", async () => {
     const mine = run, heads = BLOCKS.flatMap((name) => state.on.heads[name].map((_, h) => [name, h]));
     const logProb = (result) => sum(out.map((id, t) => Math.log(rowOf(result.probabilities, t)[id])));
     const falls = [];
@@ -444,15 +450,15 @@ const TRIES = {
       const on = everything();
       on.heads[name][h] = false;
       falls.push(logProb(whole) - logProb(transformer(inp, tar, on)));
-      output.textContent = `${falls.length} of ${heads.length} heads`;
+      tell("translation", `${falls.length} of ${heads.length} heads`);
       await new Promise((resolve) => setTimeout(resolve));
-      if (mine !== run) return "";
+      if (mine !== run) return;
     }
-    const most = falls.indexOf(Math.max(...falls)), [name, h] = heads[most], few = falls.filter((x) => x < 0.1).length;
-    await switchHead(name, h, false);
-    return `Without head ${h + 1} of the ${blockName(name)}, the log-probability of the translation falls by
-      ${f(falls[most])}, more than without any other; ${few} of ${heads.length} heads change it by less than 0.1.
-      The model writes: ${writes()}`;
+    const most = falls.indexOf(Math.max(...falls)), [name, h] = heads[most];
+    const few = falls.filter((fall) => Math.abs(fall) < 0.1).length;
+    if (await switchHead(name, h, false))
+      tell("translation", `Without head ${h + 1} of the ${blockName(name)}, the log-probability of the translation
+        falls by ${f(falls[most])}, the most of all; ${few} of ${heads.length} heads change it by less than 0.1.`);
   }],
 };
 
@@ -461,9 +467,12 @@ const TRIES = {
 function showBeam() {
   const { ended, steps } = found, best = ended[0].ids.join();
   const last = Math.max(...ended.map(({ ids }) => ids.length));
-  byId("beam-text").innerHTML = `Each line has the ${state.beam === 1 ? "sub-word that is" : `${state.beam} most
+  byId("beam-text").innerHTML = `<p>Each line has the ${state.beam === 1 ? "sub-word that is" : `${state.beam} most
     probable beginnings that are`} kept after one more sub-word, each with its log-probability. The thick path
-    becomes the translation. ${state.beam === 1 ? "This is greedy search." : ""}`;
+    becomes the translation. ${state.beam === 1 ? "This is greedy search." : ""}</p>
+    <p class="muted">The score is the log-probability divided by the length penalty ((5 + length) / 6)<sup>α</sup>,
+    here with α = ${f(state.alpha, 1)}. The search stops when no beginning can still become better than the first
+    line of the table.</p>`;
   const isBest = (ids) => best === ids.join() || best.startsWith(`${ids.join()},`) || !ids.length;
   const rows = [[{ ids: [], logProb: 0 }], ...steps.slice(0, last).map((alive, t) => [
     ...ended.filter(({ ids }) => ids.length === t + 1), ...(t + 1 < last ? alive : [])])];
@@ -476,7 +485,7 @@ function showBeam() {
     if (t) paths.push(`<path class="${style}" d="M${parent.middle},${parent.bottom}C${parent.middle},${y - 8} ${middle},${
       parent.bottom + 8} ${middle},${y}"/>`);
     places[ids.join()] = { middle, bottom: y + H };
-    const name = t ? label(ids[t - 1]) : "[START]", fits = Math.floor((W_ - 12) / 7.8) - (isWide ? 6 : 0);
+    const name = t ? label(ids[t - 1]) : "[START]", fits = Math.floor((W_ - 8) / 7.2) - (isWide ? 6 : 0);
     const short = escape(name.length > fits ? `${name.slice(0, fits - 1)}…` : name);
     nodes.push(`<g class="${style}"><title>${escape(name)}</title><rect rx="5" x="${x + 3}" y="${y}" width="${W_ - 6}" height="${H}"/>${isWide
       ? `<text x="${middle}" y="${y + 18}">${short} ${f(logProb)}</text>`
@@ -484,12 +493,10 @@ function showBeam() {
   }));
   const height = rows.length * PITCH;
   byId("tree").innerHTML = `<svg viewBox="0 0 ${width} ${height}" height="${height}">${paths.join("")}${nodes.join("")}</svg>`;
-  const texts = ended.map(({ ids }) => text(ids));
-  byId("ended").innerHTML = `${tableOf(["ended with [END]", "log-prob.", "score"], ended.map(({ logProb, score }, i) =>
+  const texts = ended.map(({ ids }) => escape(text(ids)));
+  byId("ended").innerHTML = tableOf(["ended with [END]", "log-prob.", "score"], ended.map(({ logProb, score }, i) =>
     [`<span lang="${TO}">${texts[i]}</span>${texts.indexOf(texts[i]) < i ? " (the same in other sub-words)" : ""}`,
-      f(logProb), f(score)]))}
-    <p class="muted">The score is the log-probability divided by the length penalty ((5 + length) / 6)<sup>α</sup>,
-    here with α = ${f(state.alpha, 1)}. The search stops when no beginning can still become better than the first line.</p>`;
+      f(logProb), f(score)]));
 }
 
 // ---- Every number on the way ------------------------------------------------------------------
@@ -585,12 +592,6 @@ function goTo(index) {
   const step = now.steps[Math.max(0, Math.min(now.steps.length - 1, index))];
   Object.assign(state, { step: stepKey(step), view: "inside" });
   show();
-}
-
-function goInside() {
-  state.view = "inside";
-  show();
-  byId("inside").scrollIntoView({ block: "start" });
 }
 
 function showChips(step) {
@@ -730,20 +731,20 @@ function showMap(view, step) {
   state.key = Math.min(state.key, keys.length - 1);
   const row = state.row[step.side], visible = [...a.data].filter((x) => x > -1e8);
   const largest = isWeights ? 1 : Math.max(...visible.map(Math.abs));
-  const showsHidden = isWeights || step.kind === "masked";
+  const showsHidden = (isWeights || step.kind === "masked") && step.a.masked[state.head].data.some((x) => x < -1e8);
   const cells = (q) => keys.map((_, k) => {
     const i = q * a.columns + k, x = a.data[i], isHere = q === row && k === state.key;
     const hidden = showsHidden && isHidden(step.a, state.head, i);
     const kind = hidden ? "hidden" : isWeights ? "weight" : x < 0 ? "minus" : "";
     const color = hidden ? "" : `style="--w:${Math.round(100 * Math.abs(x) / largest)}"`;
     return `<td role="gridcell" id="cell-${q}-${k}" class="${kind}${isHere ? " here" : ""}" ${color}>${
-      hidden && isWeights ? "" : isWeights ? f(100 * x, 0) : f(x, 1)}</td>`;
+      isWeights && hidden ? "" : isWeights ? f(100 * x, 0) : f(x, 1)}</td>`;
   }).join("");
   const rows = queries.map((id, q) => `<tr class="${q === row ? "row" : ""}"><th scope="row">${html(id)}${
     step.side === "decoder" ? ` <span class="muted">→ ${html(out[q])}</span>` : ""}</th>${cells(q)}</tr>`);
-  const heading = window.innerWidth < 700 ? 104 : 152, wide = isWeights ? 44 : 56;
+  const heading = window.innerWidth < 700 ? 104 : 152, wide = isWeights ? 60 : 66;
   const room = Math.min(wide, (view.clientWidth - heading) / keys.length);
-  const box = element(view, "div", `<table class="map ${room < wide - 20 ? "narrow" : ""}" role="grid" tabindex="0"
+  const box = element(view, "div", `<table class="map ${room < (isWeights ? 25 : 44) ? "narrow" : ""}" role="grid" tabindex="0"
     data-focus="map" style="max-width:${heading + wide * keys.length}px"
     aria-label="${KINDS[step.kind](step)[0]}, head ${state.head + 1}" aria-activedescendant="cell-${row}-${state.key}"
     ><thead><tr><th></th>${keys.map((id) => `<th scope="col">${html(id)}</th>`).join("")}</tr></thead>
@@ -854,7 +855,7 @@ function drawFigure() {
       .filter((key) => key.endsWith("/add") || /\d$/.test(key));
     const [first, last] = [boxes[inside[0]], boxes[inside[inside.length - 1]]], top = last.top - 6;
     parts.push(`<rect class="stack" rx="8" x="${first.x - 66}" y="${top}" width="132" height="${first.bottom + 10 - top}"/>`);
-    parts.push(`<g class="plain"><text x="${first.x + (side === "encoder" ? -1 : 1) * 66}" y="${top - 6}" style="font-size:15px">${
+    parts.push(`<g class="plain"><text x="${first.x + (side === "encoder" ? -1 : 1) * 80}" y="${(top + first.bottom) / 2}" style="font-size:15px">${
       CONFIG[`num_${side}_layers`]}×</text></g>`);
   }
   keys.forEach((key, i) => {
@@ -875,7 +876,7 @@ function drawFigure() {
     parts.push(`<g class="box ${color ? "" : "plain"}" data-box="${key}" role="button" tabindex="0"
       aria-label="${side}: ${name}">${drawn}</g>`);
   }
-  document.querySelector("#figure div").innerHTML = `<svg viewBox="0 0 290 ${HEIGHT}" role="group" aria-label="Figure 1 of the paper">
+  document.querySelector("#figure div").innerHTML = `<svg viewBox="-20 0 330 ${HEIGHT}" role="group" aria-label="Figure 1 of the paper">
     <marker id="arrow" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto"><path d="M0,0L6,3L0,6z"
     /></marker>${parts.join("")}</svg>`;
   for (const box of document.querySelectorAll("#figure .box")) {
