@@ -27,10 +27,12 @@ from tf_transformer.data.tokenizer import load_tokenizers
 MODEL_NAME = "tatoeba-en-de"
 EXAMPLES = [  # the first one is translated when the page opens
     "She gave him the money.",
-    "My brother wants to learn to swim.",
     "Where is the station?",
-    "I have never seen such a beautiful house.",
+    "My brother learns to swim.",
+    "We lost the keys.",
 ]
+# The encoder has to know what "it" is; as in Figure 4 of the paper.
+COREFERENCE = "The animal did not cross the street because it was too tired."
 PAGE = ROOT / "notebooks" / "transformer.html"
 PARTS = pathlib.Path(__file__)
 
@@ -101,6 +103,7 @@ def data_of(
         "config": dataclasses.asdict(sizes) | layers,
         "decode": dataclasses.asdict(config.decode),
         "examples": EXAMPLES,
+        "coreference": COREFERENCE,
         "vocabulary": target.pieces(range(target.vocab_size)),
         "arrays": {name: [str(array.dtype), array.shape] for name, array in arrays.items()},
     }

@@ -206,36 +206,33 @@ const showTranslation = () => {
   showCandidates();
 };
 
-/** The weights [T, S] of the picture: of one head of a block, or the mean of all. */
-function lookWeights() {
-  const [name, head] = state.look.split(":");
-  const maps = now.steps.filter((s) => s.kind === "weights" && s.name.endsWith("mha2") && (!name || s.name === name))
-    .flatMap((s) => head ? [s.a.weights[head - 1]] : s.a.weights);
-  return map(maps[0], (_, row, key) => sum(maps.map((m) => m.data[row * m.columns + key])) / maps.length);
-}
-
-/** Source and output, and lines as thick as the weights. */
+/** Keys on the left, queries on the right, lines as thick as the weights: of a head, or the mean of several. */
 function showPicture() {
-  const picture = byId("picture"), weights = lookWeights(), chosen = state.row.decoder;
-  const sources = state.on.padding ? inp.slice(0, -PADDING) : inp, row = rowOf(weights, chosen);
-  const targets = out.slice(0, shown), count = Math.max(sources.length, out.length), HEIGHT = 2.1;
+  const [name, head] = state.look.split(":"), HEIGHT = 2.1;
+  const steps = now.steps.filter((s) => s.kind === "weights" && (name ? s.name === name : s.name.endsWith("mha2")));
+  const maps = steps.flatMap((s) => head ? [s.a.weights[head - 1]] : s.a.weights);
+  const weights = map(maps[0], (_, row, key) => sum(maps.map((m) => rowOf(m, row)[key])) / maps.length);
+  const [{ side, keySide }] = steps, writes = side === "decoder", chosen = state.row[side];
+  const sources = state.on.padding ? inp.slice(0, -PADDING) : inp;
+  const left = keySide === "encoder" ? sources : tar.slice(0, shown), right = writes ? out.slice(0, shown) : sources;
+  const count = Math.max(sources.length, out.length), row = rowOf(weights, chosen), picture = byId("picture");
+  byId("picture-title").textContent = `Where the ${side} looks as it ${writes ? "writes" : "reads"}`;
   picture.replaceChildren();
-  element(picture, "ol", sources.map((id, key) => `<li class="source" style="--w:${Math.round(80 * row[key])}">
-    <small>${row[key] >= 0.01 ? `${f(100 * row[key], 0)}%` : ""}</small>${html(id)}</li>`).join(""),
-  { "aria-label": language(FROM) });
-  const lines = targets.flatMap((_, t) => sources.map((_, s) => {
-    const weight = weights.data[t * weights.columns + s], isChosen = t === chosen, y = (i) => (i + 0.5) * 10;
+  element(picture, "ol", left.map((id, key) => `<li class="source" style="--w:${Math.round(80 * row[key])}">
+    <small>${row[key] >= 0.01 ? `${f(100 * row[key], 0)}%` : ""}</small>${html(id)}</li>`).join(""), { "aria-label": "looks at" });
+  const lines = right.flatMap((_, t) => left.map((_, s) => {
+    const weight = rowOf(weights, t)[s], isChosen = t === chosen, y = (i) => (i + 0.5) * 10;
     return weight < (isChosen ? 0.01 : 0.15) ? "" : `<path d="M0,${y(s)}C50,${y(s)} 50,${y(t)} 100,${y(t)}"
       stroke-width="${f(8 * weight)}" opacity="${isChosen ? 0.9 : 0.18}"/>`;
   })).join("");
   element(picture, "div", `<svg viewBox="0 0 100 ${10 * count}" preserveAspectRatio="none" aria-hidden="true"
     style="height:${HEIGHT * count}rem">${lines}</svg>`);
-  const list = element(picture, "ol", "", { "aria-label": language(TO) });
-  targets.forEach((id, t) => {
+  const list = element(picture, "ol", "", { "aria-label": writes ? language(TO) : language(FROM) });
+  right.forEach((id, t) => {
     const item = element(list, "li");
-    button(item, html(id), `out${t}`, () => { stop(); state.row.decoder = t; show(); },
-      { "aria-pressed": t === chosen, class: t < state.prefix.length ? "yours" : "" });
-    element(item, "small", percent(rowOf(now.probabilities, t)[id]));
+    button(item, html(id), `out${t}`, () => { stop(); state.row[side] = t; show(); },
+      { "aria-pressed": t === chosen, class: writes && t < state.prefix.length ? "yours" : "" });
+    if (writes) element(item, "small", percent(rowOf(now.probabilities, t)[id]));
   });
 }
 
@@ -333,10 +330,13 @@ function buildTranslation() {
   byId("back").onclick = () => move(-1);
   byId("on").onclick = () => move(1);
   byId("play").onclick = play;
-  const heads = BLOCKS.filter((name) => name.endsWith("mha2")).flatMap((name) =>
-    Array.from({ length: CONFIG.num_heads }, (_, h) => [`${name}:${h + 1}`, `layer ${layerOf(name)}, head ${h + 1}`]));
-  for (const [value, name] of [["", "all layers and heads (mean)"], ...heads])
-    element(byId("look"), "option", name, { value });
+  element(byId("look"), "option", "encoder-decoder attention (mean)", { value: "" });
+  for (const [block, words] of Object.entries(BLOCK_NAMES)) {
+    const group = element(byId("look"), "optgroup", "", { label: words });
+    for (const name of BLOCKS.filter((each) => each.endsWith(`/${block}`)))
+      for (let h = 1; h <= CONFIG.num_heads; h++)
+        element(group, "option", `${words.split(" ")[0]}, layer ${layerOf(name)}, head ${h}`, { value: `${name}:${h}` });
+  }
   byId("look").onchange = (event) => { state.look = event.target.value; show(); };
 }
 
@@ -357,7 +357,7 @@ function buildSwitches() {
   }
   for (const [name, [words, act]] of Object.entries(TOURS))
     button(byId("tours"), words, "", async () => {
-      await change({ on: everything(), prefix: [], view: "" });
+      await change({ on: everything(), prefix: [], look: "", view: "" });
       await act();
     }, { "data-tour": name });
 }
@@ -399,8 +399,9 @@ function strongest(measure) {
 
 /** Says in a section what has happened, and shows the section. */
 function tell(section, words) {
-  byId(section).querySelector(".told").innerHTML = words;
-  byId(section).scrollIntoView({ block: "start" });
+  const told = byId(section).querySelector(".told");
+  if (!told.firstChild) byId(section).scrollIntoView();
+  told.innerHTML = words;
 }
 
 const largest = (weights) => Math.max(...weights);
@@ -428,6 +429,16 @@ const TOURS = {
     if (!await change({ prefix: [...out.slice(0, t), other], row: { ...state.row, decoder: t } })) return;
     tell("translation", `“${html(other)}” (${percent(pOther)}) instead of “${html(id)}” (${percent(p)}), and what follows.`);
   }],
+  it: ["what “it” stands for", async () => {
+    byId("text").value = DATA.coreference;
+    if (!await change({ text: DATA.coreference })) return;
+    const position = (word) => inp.findIndex((id) => label(id) === word), [it, animal] = [position("it"), position("animal")];
+    const { step, head, value } = strongest((w, _, row, step) => step.side === "encoder" && row === it ? w[animal] : 0);
+    Object.assign(state, { look: `${step.name}:${head + 1}`, row: { ...state.row, encoder: it } });
+    show();
+    tell("translation", `Head ${head + 1} of the ${blockName(step.name)}, gives ${percent(value)} of the weight of “it” to
+      “animal”. Figure 4 of the paper shows such a head with “its”.`);
+  }],
   scale: ["what the scale is for", () => showWithout("scale", (w, before) => largest(w) - largest(before),
     ({ weights: [w, before] }) => `has its largest weight rise from ${percent(largest(before))} to
       ${percent(largest(w))} without the scale.`)],
@@ -438,6 +449,16 @@ const TOURS = {
   padding: ["what the padding mask hides", () => showWithout("padding",
     (w, _, row, step) => step.keySide === "encoder" ? sum(w.filter((_, key) => inp[key] === PAD)) : 0,
     ({ value }) => `gives ${percent(value)} of its weight to [PAD], which is no word.`)],
+  weight: ["what an attention weight does", async () => {
+    const best = strongest((w, _, row, step) => step.name === OPENING.split(".")[0] && out[row] !== END ? largest(w) : 0);
+    const { step, head, row, value: weight, weights: [w] } = best, key = w.indexOf(weight), id = out[row];
+    const before = rowOf(now.probabilities, row)[id], edit = { name: step.name, head, row, key, weight: 0 };
+    Object.assign(state, { step: stepKey(step), head, key, row: { ...state.row, decoder: row }, view: "inside" });
+    if (await change({ on: { ...everything(), edits: [edit] }, prefix: out.slice(0, row) }))
+      tell("inside", `Where “${html(id)}” is written, head ${head + 1} gave ${percent(weight)} to “${html(inp[key])}”. With 0%
+        instead, the probability of “${html(id)}” goes from ${percent(before)} to ${percent(rowOf(now.probabilities, row)[id])}.
+        Move the slider below the table.`);
+  }],
   positions: ["a sentence without positions", async () =>
     await without("positions") && tell("translation", "Without positions the encoder reads a bag of words.")],
   residual: ["a model without residual connections", async () =>
@@ -899,8 +920,9 @@ function drawFigure() {
 async function start() {
   await loadModel();
   const count = sum(Object.values(W).map((w) => w.data.length));
-  byId("about").innerHTML = `This page <b>is</b> a Transformer: ${(count / 1e6).toFixed(1)} million weights that translate
-    ${language(FROM)} into ${language(TO)}. Type a sentence, choose a word, switch a part off: it computes everything again.`;
+  byId("about").innerHTML = `This page <b>is</b> a Transformer: ${(count / 1e6).toFixed(1)} million weights translate
+    ${language(FROM)} into ${language(TO)}. Type a sentence, choose a word, switch a part off.`;
+  byId("model").textContent = DATA.model;
   buildTranslation();
   buildSwitches();
   drawFigure();

@@ -303,7 +303,8 @@ def test_the_steps_with_the_keyboard(page):
 
 
 @pytest.mark.parametrize(
-    "tour", ["word", "scale", "lookAhead", "padding", "positions", "residual", "head"]
+    "tour",
+    ["word", "it", "scale", "lookAhead", "padding", "weight", "positions", "residual", "head"],
 )
 def test_each_tour_says_what_happened(page, tour):
     click(page, f"[data-tour={tour}]")
