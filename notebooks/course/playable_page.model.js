@@ -432,7 +432,8 @@ async function search(inp, on, { beam, alpha, longest, prefix = [], next = () =>
     });
     const best = largestOf(extended.map((h) => h.logProb), 2 * beam).map((i) => extended[i]);
     const ends = ({ ids }) => ids[length] === END;
-    const score = (h) => ({ ids: h.ids.slice(1), logProb: h.logProb, score: h.logProb / lengthPenalty(length, alpha) });
+    const score = ({ ids, logProb }) =>
+      ({ ids: ids.slice(1), logProb, score: logProb / lengthPenalty(length, alpha) });
     ended.push(...best.slice(0, beam).filter(ends).map(score));
     ended = ended.sort((a, b) => b.score - a.score).slice(0, beam);
     alive = best.filter((h) => !ends(h)).slice(0, beam);
@@ -446,7 +447,8 @@ async function search(inp, on, { beam, alpha, longest, prefix = [], next = () =>
 
 /** The ids of a source as the model reads them: with the padding of a batch. */
 const padded = (ids) => [...ids, ...Array(PADDING).fill(PAD)];
-const longestOutput = (inp) => Math.min(inp.length - PADDING - 1 + DECODE.extra_decode_length, CONFIG.pe_target);
+const longestOutput = (inp) =>
+  Math.min(inp.length - PADDING - 1 + DECODE.extra_decode_length, CONFIG.pe_target);
 
 /** The attention blocks, such as "decoder/layer1/mha2". */
 const BLOCKS = [["encoder", "mha"], ["decoder", "mha1"], ["decoder", "mha2"]].flatMap(([stack, block]) =>

@@ -2,7 +2,7 @@
 
 `make page` runs it. The page holds a built-in model, with its int8 weights, and computes everything
 in the browser: sub-words, layers, search. Its parts are beside this file: `playable_page.html`,
-`.css`, `.model.js` (the Transformer) and `.view.js` (what is shown).
+`.css`, `.model.js` (the Transformer), `.view.js` and `.steps.js` (what is shown).
 """
 
 # first: it starts TensorFlow silently
@@ -122,7 +122,7 @@ def render(data: dict[str, Any], weights: str) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c")  # no text can close the script element
     page = PARTS.with_suffix(".html").read_text("utf-8")
-    for name in ("css", "model.js", "view.js"):
+    for name in ("css", "model.js", "steps.js", "view.js"):
         page = page.replace(f"PART({name})", PARTS.with_suffix(f".{name}").read_text("utf-8"))
     return page.replace("DATA_AS_JSON", text).replace("WEIGHTS_AS_BASE64", weights)
 

@@ -133,7 +133,9 @@ def ask(browser, text):
     field.send_keys(text, Keys.ENTER)
     wait(browser, lambda: browser.execute_script("return state.text") == text)
     settle(browser)
-    wait(browser, lambda: find(browser, "play").get_attribute("aria-pressed") == "false")
+    play = find(browser, "play")
+    wait(browser, lambda: play.get_attribute("aria-pressed") == "true")
+    play.send_keys(Keys.ENTER)  # all at once
     return find(browser, "written").text
 
 
