@@ -8,7 +8,6 @@ const [PAD, UNK, START, END] = [0, 1, 2, 3];
 const BLANK = "\u2581";               // how sub-words write a blank
 const PADDING = 2;                    // [PAD]s after each source, as in a batch of longer ones
 const DEPTH = CONFIG.d_model / CONFIG.num_heads;    // d_k = d_v
-const NORM = "layernorm";
 
 // ---- The weights ------------------------------------------------------------------------------
 
@@ -220,7 +219,8 @@ function softmax(x) {
 /** Rows of the embedding table, times sqrt(d_model). */
 function embed(ids) {
   const table = W["embedding/table"], root = Math.sqrt(CONFIG.d_model);
-  return map(matrix(ids.length, CONFIG.d_model), (_, row, column) => rowOf(table, ids[row])[column] * root);
+  return map(matrix(ids.length, CONFIG.d_model),
+    (_, row, column) => table.data[ids[row] * CONFIG.d_model + column] * root);
 }
 
 /** PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same). */
@@ -321,14 +321,14 @@ function encoder(inp, on, record = nothing) {
   let x = embedding(inp, 0, side, on, record);
   for (let i = 1; i <= CONFIG.num_encoder_layers; i++) {
     const name = `encoder/layer${i}`, mha = `${name}/mha`, ffn = `${name}/ffn`;
-    const n = norm(x, `${name}/${NORM}1`, side, record);
+    const n = norm(x, `${name}/layernorm1`, side, record);
     const a = attention(n, keysValues(n, mha), mha, hidesPadding(inp, on), on);
     recordAttention(a, mha, side, side, record);
     x = residual(x, a.output, mha, side, on, record);
-    const y = feedForward(norm(x, `${name}/${NORM}2`, side, record), ffn, side, record);
+    const y = feedForward(norm(x, `${name}/layernorm2`, side, record), ffn, side, record);
     x = residual(x, y, ffn, side, on, record);
   }
-  return norm(x, `encoder/${NORM}`, side, record);                                // [S, d_model]
+  return norm(x, "encoder/layernorm", side, record);                                // [S, d_model]
 }
 
 /** What the decoder needs of a source: its ids, and the keys and values of each layer. */
@@ -348,7 +348,7 @@ function decoder(ids, memory, cache, on, record = nothing) {
   let x = embedding(ids, first, side, on, record);
   for (let i = 1; i <= CONFIG.num_decoder_layers; i++) {
     const name = `decoder/layer${i}`, [mha1, mha2] = [`${name}/mha1`, `${name}/mha2`], ffn = `${name}/ffn`;
-    let n = norm(x, `${name}/${NORM}1`, side, record), own = keysValues(n, mha1);
+    let n = norm(x, `${name}/layernorm1`, side, record), own = keysValues(n, mha1);
     if (first) {
       const old = cache[i - 1], joined = (m) => own[m].map((heads, h) => below(old[m][h], heads));
       own = { k: joined("k"), v: joined("v") };
@@ -357,14 +357,14 @@ function decoder(ids, memory, cache, on, record = nothing) {
     const a = attention(n, own, mha1, isLater, on, first);
     recordAttention(a, mha1, side, side, record);
     x = residual(x, a.output, mha1, side, on, record);
-    n = norm(x, `${name}/${NORM}2`, side, record);
+    n = norm(x, `${name}/layernorm2`, side, record);
     const b = attention(n, memory.layers[i - 1], mha2, hidesPadding(memory.inp, on), on, first);
     recordAttention(b, mha2, side, "encoder", record);
     x = residual(x, b.output, mha2, side, on, record);
-    const y = feedForward(norm(x, `${name}/${NORM}3`, side, record), ffn, side, record);
+    const y = feedForward(norm(x, `${name}/layernorm3`, side, record), ffn, side, record);
     x = residual(x, y, ffn, side, on, record);
   }
-  return { x: norm(x, `decoder/${NORM}`, side, record), cache: longer };
+  return { x: norm(x, "decoder/layernorm", side, record), cache: longer };
 }
 
 /** Logits and probabilities [T, V], and the steps on the way. */

@@ -331,16 +331,16 @@ const boxOf = (step) => step.name.replace(/layer\d+\//, "");
 const ROSE = "#FBE3E4", ORANGE = "#FCE0BB", YELLOW = "#F3F6C2", SKY = "#C5E8F7", LILAC = "#DDE0F1", GREEN = "#CBE6D0";
 const inputOf = (side, words) => [
   [side, words, ""], [`${side}/embedding`, "Embedding", ROSE], [`${side}/positions`, "+"]];
-const subLayer = (side, name, number, words, color) => [[`${side}/${NORM}${number}`, "Norm", YELLOW],
+const subLayer = (side, name, number, words, color) => [[`${side}/layernorm${number}`, "Norm", YELLOW],
   [`${side}/${name}`, words, color], [`${side}/${name}/add`, "+"]];
 const FIGURE = {
   encoder: [...inputOf("encoder", "Source"),
     ...subLayer("encoder", "mha", 1, "Multi-Head\nAttention", ORANGE),
-    ...subLayer("encoder", "ffn", 2, "Feed\nForward", SKY), [`encoder/${NORM}`, "Norm", YELLOW]],
+    ...subLayer("encoder", "ffn", 2, "Feed\nForward", SKY), ["encoder/layernorm", "Norm", YELLOW]],
   decoder: [...inputOf("decoder", "Output, shifted right"),
     ...subLayer("decoder", "mha1", 1, "Masked Multi-\nHead Attention", ORANGE),
     ...subLayer("decoder", "mha2", 2, "Multi-Head\nAttention", ORANGE),
-    ...subLayer("decoder", "ffn", 3, "Feed\nForward", SKY), [`decoder/${NORM}`, "Norm", YELLOW],
+    ...subLayer("decoder", "ffn", 3, "Feed\nForward", SKY), ["decoder/layernorm", "Norm", YELLOW],
     ["decoder/logits", "Linear", LILAC], ["decoder/probabilities", "Softmax", GREEN],
     ["decoder/next", "Next sub-word", ""]],
 };
@@ -356,7 +356,7 @@ function drawFigure() {
       boxes[key] = { key, words, color, x, outward, side, bottom, top, middle: (top + bottom) / 2 };
       bottom = top - GAP;
     }
-    const [first, last] = [boxes[`${side}/${NORM}1`], boxes[`${side}/ffn/add`]];
+    const [first, last] = [boxes[`${side}/layernorm1`], boxes[`${side}/ffn/add`]];
     const top = last.top - 6, height = first.bottom + 10 - top;
     parts.push(`<rect class="stack" rx="8" x="${x - FRAME}" y="${top}" width="${2 * FRAME}" height="${height}"/>
       <g class="plain"><text x="${x + 80 * outward}" y="${top + height / 2}" style="font-size:15px">${
@@ -371,7 +371,7 @@ function drawFigure() {
     const outside = x + 60 * outward, from = boxes[keys[i - 2]].bottom + GAP / 2;
     line([x, from], [outside, from], [outside, middle], [x + 9 * outward, middle]);
   });
-  const encoded = boxes[`encoder/${NORM}`], cross = boxes["decoder/mha2"], between = 145, above = encoded.top - 10;
+  const encoded = boxes["encoder/layernorm"], cross = boxes["decoder/mha2"], between = 145, above = encoded.top - 10;
   line([encoded.x, encoded.top], [encoded.x, above], [between, above], [between, cross.middle],
     [cross.x - HALF, cross.middle]);
   const plus = ({ x, middle }) => `<circle cx="${x}" cy="${middle}" r="8"/>

@@ -95,7 +95,8 @@ function readFragment() {
   list("off").filter((key) => key in SWITCHES).forEach((key) => { on[key] = false; });
   ofBlocks("heads").forEach(([name, h]) => { on.heads[name][h - 1] = false; });
   on.edits = ofBlocks("weights").map(([name, head, row, key, weight]) =>
-    ({ name, head: head - 1, row, key, weight: inside(weight, 0, 1) }));
+    ({ name, head: head - 1, row, key, weight: inside(weight, 0, 1) }))
+    .filter(({ head, row, key }) => head >= 0 && row >= 0 && key >= 0);
   Object.assign(state, {
     on, text: (given.get("text") || DATA.examples[0]).slice(0, byId("text").maxLength),
     beam: Math.round(number("beam", 1, MAX_BEAM, DECODE.beam_size)),
@@ -108,12 +109,14 @@ function readFragment() {
   });
 }
 
-/** Opens the state of the address, at the place that it names. */
+/** Opens the state of the address, at the place that it names, or with the tour that it names. */
 async function open() {
+  const tour = new URLSearchParams(location.hash.slice(1)).get("tour");
   readFragment();
   byId("text").value = state.text;
   if (!await compute()) return;
   byId(state.view)?.scrollIntoView();
+  if (Object.hasOwn(TOURS, tour)) await TOURS[tour][1]();
 }
 
 /** Translates the sentence with the model as it is switched. Returns false when a new run began. */
@@ -199,7 +202,7 @@ const tableOf = (head, rows) => `<div class="scroll"><table><thead><tr>${
 
 // ---- The translation --------------------------------------------------------------------------
 
-const showTranslation = () => {
+function showTranslation() {
   byId("written").textContent = text(out.slice(0, shown));
   byId("beam-size").value = state.beam;
   byId("penalty").value = state.alpha;
@@ -207,7 +210,7 @@ const showTranslation = () => {
   byId("look").value = state.look;
   showPicture();
   showCandidates();
-};
+}
 
 /** Keys on the left, queries on the right, lines as thick as the weights: of a head, or the mean of several. */
 function showPicture() {
