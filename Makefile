@@ -174,7 +174,7 @@ parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the bui
 
 # The training of the default takes about four minutes on two cores. The folder is a part of the package.
 pretrained: NAME := $(call named,NAME,pocket-en-de)
-pretrained: $(STAMP) ## train a built-in model again, NAME=pocket-en-de|tatoeba-en-de|tatoeba-de-en (DATA=folder), and write its folder and model card
+pretrained: $(STAMP) ## train a built-in model again, NAME=pocket-en-de|tatoeba-en-de|tatoeba-de-en|tatoeba-en-es (DATA=folder), and write its folder and model card
 	$(BIN)/python tools/pretrained_model.py '$(NAME)' $(call flags,DATA) $(FLAGS)
 
 gpu-check: $(STAMP) ## check training and search on the GPUs, measure their speed, and write gpu-report.md

@@ -49,6 +49,7 @@ def test_translations():
 @pytest.mark.parametrize(("name", "text", "translation"), [
     ("tatoeba-en-de", "Tom has never heard Mary sing.", "Tom hat Maria nie singen hören."),
     ("tatoeba-de-en", "Vielleicht kommt sie morgen.", "She may come tomorrow."),
+    ("tatoeba-en-es", "I love to write.", "Me encanta escribir."),
 ])  # fmt: skip
 def test_everyday_language(name, text, translation):
     assert Translator.load(name)(text) == translation

@@ -34,7 +34,7 @@ PAGES = {
     "notebooks/README.md": "course/index.md",
     **{
         f"tf_transformer/checkpoints/built_in/{name}/README.md": f"guides/{name}.md"
-        for name in ("tatoeba-en-de", "tatoeba-de-en", "pocket-en-de")
+        for name in ("tatoeba-en-de", "tatoeba-de-en", "tatoeba-en-es", "pocket-en-de")
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/SLIDES.md": "course/slides.md",
