@@ -24,7 +24,7 @@ from tf_transformer.checkpoints.checkpoint import INT8, MODEL, SCALE
 from tf_transformer.checkpoints.model_folder import find, find_model_dir, load_config
 from tf_transformer.data.tokenizer import load_tokenizers
 
-MODEL_NAME = "tatoeba-en-de"
+MODEL_NAME = "tatoeba-en-es"
 EXAMPLES = [  # the first one is translated when the page opens
     "She gave him the money.",
     "Where is the station?",
