@@ -65,13 +65,6 @@ DEFAULT_FOLDERS = {
 }
 
 
-@pytest.fixture
-def in_folder_with_data(tmp_path, monkeypatch):
-    (tmp_path / "data" / "europarl").mkdir(parents=True)
-    (tmp_path / "data" / "pairs.tsv").touch()
-    monkeypatch.chdir(tmp_path)
-
-
 def default_folder(data):
     config = Config().replace(data=data, source="de", target="en")
     return model_folder.default_model_dir("base", config.data)
@@ -86,9 +79,12 @@ def default_of_the_makefile(data):
 
 @pytest.mark.parametrize("default", [default_folder, default_of_the_makefile])
 @pytest.mark.parametrize("data", DEFAULT_FOLDERS)
-def test_default_model_dir(data, default, in_folder_with_data):
+def test_default_model_dir(data, default, tmp_path, monkeypatch):
     if default is default_of_the_makefile and not shutil.which("make"):
         pytest.skip("needs make")
+    (tmp_path / "data" / "europarl").mkdir(parents=True)
+    (tmp_path / "data" / "pairs.tsv").touch()
+    monkeypatch.chdir(tmp_path)
     assert default(data) == f"models/base-{DEFAULT_FOLDERS[data]}-de-en"
 
 

@@ -65,7 +65,6 @@ COMMANDS["info"] = COMMANDS["info"]._replace(function=interrupted)
     (IMPORTING, [signal.SIGTERM], (143, "tf-transformer: terminated\n")),
     (COMPUTING, [signal.SIGINT], (130, "tf-transformer: interrupted\n")),
     (COMPUTING, [signal.SIGUSR1], (138, "tf-transformer: terminated\n")),
-    (COMPUTING, [signal.SIGXCPU], (152, "tf-transformer: terminated\n")),
     (COMPUTING, [signal.SIGINT, signal.SIGTERM], (130, "tf-transformer: interrupted\n")),
 ])  # fmt: skip
 def test_signals(program, signals, expected):

@@ -72,15 +72,6 @@ EXAMPLES = {
         "(S (NP (PRP We)) (VP (VBD went) (ADVP (RP out))) (-NONE- *T*-1) (, ,) (PRT (RB then)))",
         (4, 5, 5, 4, 4),
     ),
-    "crosses two brackets": (
-        "(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (A (X b) (X c)) (X d))",
-        (1, 3, 2, 4, 4),
-    ),
-    "two brackets cross": (
-        "(S (A (X a) (X b)) (B (X c) (X d)) (C (X e) (X f)))",
-        "(S (X a) (A (X b) (C (X c) (X d) (X e))) (X f))",
-        (1, 4, 3, 6, 6),
-    ),
     "an outer node without label is not TOP": (
         "( (S (X a)))", "(TOP (S (X a)))", (1, 2, 1, 1, 1),
     ),

@@ -14,25 +14,6 @@ import torch
 from transformers import MarianMTModel, MarianTokenizer
 
 
-def logits(model, inp, tar):
-    """Teacher forcing with ids of transformers, padded.
-
-    Args:
-      model: a `MarianMTModel`.
-      inp: int `[batch, source length]`.
-      tar: int `[batch, target length]`, without the start token.
-    Returns: float `[batch, target length, ids]`.
-    """
-    inp, tar = torch.tensor(inp), torch.tensor(tar)
-    start = torch.full((len(tar), 1), model.config.decoder_start_token_id)
-    with torch.no_grad():
-        return model(
-            input_ids=inp,
-            attention_mask=(inp != model.config.pad_token_id).long(),
-            decoder_input_ids=torch.cat([start, tar[:, :-1]], dim=1),
-        ).logits.numpy()
-
-
 def of_export(folder):
     """The ids and logits of the pairs in `pairs.json`, and the translations of the sources."""
     sources, targets = json.loads((folder / "pairs.json").read_text("utf-8"))
@@ -40,8 +21,12 @@ def of_export(folder):
     tokenizer = MarianTokenizer.from_pretrained(folder)
     encoded = tokenizer(sources, text_target=targets, padding=True)
     inp, tar = encoded["input_ids"], encoded["labels"]
-    results = {"inp": inp, "tar": tar, "logits": logits(model, inp, tar)}
+    start = torch.full((len(tar), 1), model.config.decoder_start_token_id)
     batch = tokenizer(sources, return_tensors="pt", padding=True)
+    with torch.no_grad():  # teacher forcing
+        tar_inp = torch.cat([start, torch.tensor(tar)[:, :-1]], dim=1)
+        logits = model(**batch, decoder_input_ids=tar_inp).logits.numpy()
+    results = {"inp": inp, "tar": tar, "logits": logits}
     for name, search in (
         ("greedy", {"num_beams": 1}),
         ("beam", {"num_beams": 4, "length_penalty": 0.0}),

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import inspect
 import pickle
-import warnings
 
 import keras
 import numpy as np
@@ -113,14 +112,6 @@ def policy(name):
         yield
     finally:
         keras.config.set_dtype_policy("float32")
-
-
-@contextlib.contextmanager
-def warnings_as_errors():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        warnings.simplefilter("error", FutureWarning)
-        yield
 
 
 def assert_same_values(outputs, expected_outputs):
@@ -238,6 +229,7 @@ WAYS = {
 }
 
 
+@pytest.mark.filterwarnings("error::UserWarning", "error::FutureWarning")
 @pytest.mark.parametrize("own", [None, "attributes", "containers"])
 def test_every_way_to_save(case, own, tmp_path):
     """It holds all variables, and the outputs are the same. Nothing of this gives a warning."""
@@ -250,18 +242,17 @@ def test_every_way_to_save(case, own, tmp_path):
         ways = {"keras", "weights"}
     elif case.name != "Transformer":  # these two are slow
         ways -= {"saved model", "export"}
-    with warnings_as_errors():
-        layer = case.layer()
-        layer(*case.inputs())
-        for variable in layer.trainable_variables:
-            variable.assign(tf.random.normal(variable.shape))
-        expected = tf.nest.flatten(layer(*case.inputs()))[0]
-        for way in sorted(ways):
-            (tmp_path / way).mkdir()
-            number, output = WAYS[way](case, layer, tmp_path / way)
-            assert number == len(layer.weights), way
-            output = tf.nest.flatten(output)[0]
-            np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5, err_msg=way)
+    layer = case.layer()
+    layer(*case.inputs())
+    for variable in layer.trainable_variables:
+        variable.assign(tf.random.normal(variable.shape))
+    expected = tf.nest.flatten(layer(*case.inputs()))[0]
+    for way in sorted(ways):
+        (tmp_path / way).mkdir()
+        number, output = WAYS[way](case, layer, tmp_path / way)
+        assert number == len(layer.weights), way
+        output = tf.nest.flatten(output)[0]
+        np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5, err_msg=way)
     if isinstance(layer, keras.Model):
         with pytest.raises(ValueError, match="cannot load this model from HDF5"):
             layer.save(tmp_path / "model.h5")

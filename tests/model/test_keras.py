@@ -1,4 +1,4 @@
-"""The layers and functions in programs of Keras users: masks, `fit`, saving, export."""
+"""The layers and functions in programs of Keras users: masks, `fit`, saving, export, own loops."""
 
 import subprocess
 import sys
@@ -329,3 +329,45 @@ def test_an_export_with_a_given_signature(tmp_path):
     outputs = loaded.signatures["serving_default"](inp=ids, tar=ids)
     assert outputs.keys() == {"logits", *attention_weights}
     np.testing.assert_allclose(outputs["logits"], logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_the_training_loop_of_the_tutorial_goes_on(is_built, tmp_path):
+    """A run that was stopped has the weights of one that was not, to the last bit."""
+    random = np.random.default_rng(2)
+    batches = tf.constant(random.integers(1, V, (4, 3, 7)), tf.int64)
+
+    def train(folder, first, last):
+        model = transformer()
+        optimizer = keras.optimizers.Adam(package.CustomSchedule(D))
+        checkpoint = tf.train.Checkpoint(transformer=model, optimizer=optimizer)
+        manager = tf.train.CheckpointManager(checkpoint, tmp_path / folder, max_to_keep=5)
+        if is_built:
+            model.build()
+            optimizer.build(model.trainable_variables)
+        if manager.latest_checkpoint:
+            status = checkpoint.restore(manager.latest_checkpoint)
+            if is_built:
+                status.assert_consumed()
+
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int64)] * 2)
+        def train_step(inp, tar):
+            tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
+            masks = package.create_masks(inp, tar_inp)
+            with tf.GradientTape() as tape:
+                predictions, _ = model(inp, tar_inp, True, *masks)
+                loss = package.LabelSmoothedCrossEntropy(0.0)(tar_real, predictions)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+        for batch in batches[first:last]:
+            train_step(batch, batch)
+        names = [name for name, _ in tf.train.list_variables(manager.save())]
+        numbers = len(model.weights) + len(optimizer.variables) + 1  # and of the checkpoints
+        assert sum("VARIABLE_VALUE" in name for name in names) == numbers
+        return model.get_weights()
+
+    expected = train("whole", 0, 4)
+    train("stopped", 0, 2)
+    for found, weight in zip(train("stopped", 2, 4), expected, strict=True):
+        np.testing.assert_array_equal(found, weight)

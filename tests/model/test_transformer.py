@@ -44,17 +44,6 @@ def test_a_pair_equals_two_arguments_and_the_default_masks_those_of_create_masks
     assert_equal(model(INP, TAR, False, None, masks[1], None), model(INP, TAR))
 
 
-def test_given_masks_are_used(model):
-    enc_mask, look_ahead_mask, dec_mask = create_masks(INP, TAR)
-    hidden = tf.maximum(dec_mask, tf.constant([0.0, 1, 0, 0, 0]))
-    _, weights = model(INP, TAR, False, enc_mask, look_ahead_mask, hidden)
-    assert np.all(weights["decoder_layer1_block2"][..., 1] == 0)
-    # Without the look-ahead mask the first position sees the later ones.
-    logits, _ = model(INP, TAR, False, enc_mask, tf.zeros_like(look_ahead_mask), dec_mask)
-    masked_logits, _ = model(INP, TAR)
-    assert not np.allclose(logits[:, 0], masked_logits[:, 0])
-
-
 def test_equals_the_composition_of_its_parts(model):
     enc_mask, look_ahead_mask, dec_mask = create_masks(INP, TAR)
     enc_output = model.encoder(INP, False, enc_mask)

@@ -50,17 +50,6 @@ def model(export):
     return CTranslate2Model(export, parallel=2)
 
 
-def assert_equal(found, expected, tolerance=0.0):
-    """Compares outputs of a signature."""
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        if array.dtype == object:
-            assert found[name].tolist() == array.tolist()
-        else:
-            np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance)
-
-
 @pytest.mark.parametrize(
     "name, inputs, tolerance",
     [
@@ -75,7 +64,13 @@ def assert_equal(found, expected, tolerance=0.0):
 )
 def test_outputs_equal_those_of_the_saved_model(model, saved_model, name, inputs, tolerance):
     found, expected = (each.signatures[name](inputs) for each in (model, saved_model))
-    assert_equal(found, expected, tolerance)
+    assert found.keys() == expected.keys()
+    for output, array in expected.items():
+        assert found[output].dtype == array.dtype
+        if array.dtype == object:
+            assert found[output].tolist() == array.tolist()
+        else:
+            np.testing.assert_allclose(found[output], array, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("beam_size, shortest, extra", [(1, 0, 3), (4, 12, 3), (4, 12, 30)])

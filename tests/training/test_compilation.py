@@ -70,19 +70,12 @@ class FakeUpdate:
 BUCKETS = [Bucket(0, 5, 20, 3, 60), Bucket(5, 9, 16, 7, 112)]
 
 
-def test_updates_do_not_wait():
-    """They run without XLA until their shape is compiled."""
+@pytest.mark.parametrize("wait", [False, True])
+def test_updates_do_not_wait(wait):
+    """They run without XLA until their shape is compiled. Where they wait, a stop ends it."""
     update = FakeUpdate()
-    compiler = ShapeCompiler(update, BUCKETS, replicas=1, wait=False)
-    assert not any(compiler.is_compiled(each.rows, each.length) for each in BUCKETS)
-    update.allowed.set()
-    compiler.close()
-
-
-def test_a_stop_ends_the_wait():
-    update = FakeUpdate()
-    compiler = ShapeCompiler(update, BUCKETS, replicas=1, wait=True)
-    assert not compiler.is_compiled(20, 5, lambda: True)
+    compiler = ShapeCompiler(update, BUCKETS, replicas=1, wait=wait)
+    assert not any(compiler.is_compiled(each.rows, each.length, lambda: wait) for each in BUCKETS)
     update.allowed.set()
     compiler.close()
 

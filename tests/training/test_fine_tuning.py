@@ -65,7 +65,6 @@ def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
         ({"d_model": 48, "vocab_size": 600}, "has d_model 32 .now 48., vocab_size 500 .now 600.: "),
         ({"shared_vocab": False, "shared_embeddings": False}, "has shared_embeddings True .now"),
         ({"init_from": str(tmp_path)}, "--init_from=.*: .* holds no model"),
-        ({"norm": "pre"}, "norm post .now pre"),
         ({"init_from": "pocket-en-de"}, "the model pocket-en-de has num_layers 2 .now 1."),
         ({"max_length": 4}, "give a larger --max_length$"),
     ]

@@ -40,22 +40,14 @@ def logits():
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.9])
 @pytest.mark.parametrize("ids", [tf.int32, tf.int64])
-def test_equals_the_definition(logits, label_smoothing, ids):
-    loss_sum, tokens = label_smoothed_cross_entropy(
-        tf.constant(TAR_REAL, ids), tf.constant(logits, tf.float32), label_smoothing
-    )
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
+def test_equals_the_definition(logits, label_smoothing, ids, dtype):
+    """Logits of low precision are summed in float32."""
+    x = tf.cast(tf.constant(logits), dtype)
+    loss_sum, tokens = label_smoothed_cross_entropy(tf.constant(TAR_REAL, ids), x, label_smoothing)
     assert loss_sum.dtype == tokens.dtype == tf.float32 and loss_sum.shape == tokens.shape == ()
-    np.testing.assert_allclose((loss_sum, tokens), definition(logits, label_smoothing), rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
-def test_low_precision_logits_are_summed_in_float32(logits, dtype):
-    rounded = tf.cast(tf.constant(logits), dtype)
-    result = label_smoothed_cross_entropy(tf.constant(TAR_REAL), rounded)
-    assert result[0].dtype == tf.float32
-    np.testing.assert_allclose(
-        result, definition(tf.cast(rounded, tf.float64).numpy(), 0.1), rtol=1e-5
-    )
+    expected = definition(tf.cast(x, tf.float64).numpy(), label_smoothing)
+    np.testing.assert_allclose((loss_sum, tokens), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.5])
