@@ -275,7 +275,9 @@ def test_health_and_metrics(door):
         assert is_error(door.request(path, "anna"), 404)
 
 
-@pytest.mark.parametrize("path, code", [("/%00", 400), ("x", 400), ("/" + "a" * 40_000, 414)])
+@pytest.mark.parametrize("path, code", [
+    ("/%00", 400), ("/%zz", 400), ("/../..", 400), ("x", 400), ("/" + "a" * 40_000, 414),
+])  # fmt: skip
 def test_a_path_that_cannot_be_read(door, path, code):
     with door.connect(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
         response = connection.recv(10_000).decode()
