@@ -1,6 +1,7 @@
 """The recipes of the Makefile have the paper's settings, and run end to end on small data."""
 
 import dataclasses
+import os
 import pathlib
 import shlex
 import shutil
@@ -8,7 +9,11 @@ import subprocess
 
 import pytest
 
-from tf_transformer.checkpoints.model_folder import default_model_dir
+from tf_transformer.checkpoints.model_folder import (
+    BUILT_IN_FOLDER,
+    default_model_dir,
+    load_config,
+)
 from tf_transformer.cli.command import SETTINGS, given
 from tf_transformer.cli.main import main, parse
 from tf_transformer.config import Config
@@ -64,6 +69,18 @@ def test_multi30k():
     assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 3
     lowercased = commands("multi30k-lowercased", "MODEL_DIR=my/run", "DATA=some/folder/")
     assert lowercased == commands("multi30k", "MODEL_DIR=my/run", "DATA=some/folder-lowercased")
+
+
+def test_spanish():
+    """The recipe is the one of the built-in model, but for the precision."""
+    train, evaluate = commands("spanish", "DATA=spa-eng/spa.txt")
+    _, config = train_config(train)
+    built_in = load_config(os.path.join(BUILT_IN_FOLDER, "tatoeba-en-es"))
+    other = {
+        "data", "precision", "input_vocab_size", "target_vocab_size", "log_steps", "save_steps",
+    }  # fmt: skip
+    assert dict(config.values().items() - built_in.values().items()).keys() <= other
+    assert evaluate == ["evaluate", "--model_dir=models/spanish"]
 
 
 # Sec. 5.1, 5.3, 5.4 and 6.1, and Table 3.
