@@ -3,6 +3,7 @@
 Import it first: it suppresses TensorFlow's start-up messages, and shows figures below the cells.
 """
 
+import contextlib
 import functools
 import importlib
 import io
@@ -143,39 +144,69 @@ class UsesThePackage(Exception):
     """The reader's function calls a function that it should replace."""
 
 
+@functools.cache
+def not_your_code():
+    """Where the code lies that an answer must not call: paths of files and folders.
+
+    The package, the course, sacreBLEU, and the losses of Keras.
+    """
+    import sacrebleu
+
+    import tf_transformer
+
+    folders = [os.path.dirname(module.__file__) for module in (tf_transformer, sacrebleu)]
+    return (*folders, keras_path("losses"), os.path.dirname(__file__))
+
+
+def keras_path(name):
+    """The path of a part of Keras."""
+    import keras
+
+    return os.path.join(os.path.dirname(keras.__file__), "src", *name.split("/"))
+
+
+@contextlib.contextmanager
+def recorded_calls(paths, counts=lambda frame: True):
+    """Records the calls of functions in some files or folders.
+
+    Keras's own `dot_product_attention` and `layer_normalization` are recorded too.
+
+    Args:
+      paths: of files and folders.
+      counts: whether a call is recorded, by its frame.
+    Yields: a list, to which the names of the functions are appended.
+    """
+    called, paths, keras_src = [], tuple(paths), keras_path("")
+    operations = "dot_product_attention", "layer_normalization"
+
+    @functools.cache
+    def is_answer(file, function):
+        in_keras = function in operations and file.startswith(keras_src)
+        return in_keras or file.startswith(paths) and file != __file__
+
+    def profile(frame, event, _):
+        code = frame.f_code
+        if event == "call" and is_answer(code.co_filename, code.co_name) and counts(frame):
+            called.append(getattr(code, "co_qualname", code.co_name))  # from Python 3.11 on
+
+    previous = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield called
+    finally:
+        sys.setprofile(previous)
+
+
 def _without_the_package(function):
     """Makes a function raise `UsesThePackage` if it calls the package or the course.
 
     The losses and optimizers of Keras, its attention and sacreBLEU are refused too.
     """
-    import keras
-    import sacrebleu
-
-    import tf_transformer
-
-    src = os.path.join(os.path.dirname(keras.__file__), "src")
-    not_your_code = (
-        *(os.path.dirname(module.__file__) for module in (tf_transformer, sacrebleu)),
-        *(os.path.join(src, name) for name in ("losses", "optimizers")),
-        os.path.dirname(__file__),
-    )
 
     @functools.wraps(function, updated=())
     def guarded(*args, **kwargs):
-        called = []
-
-        def profile(frame, event, _):
-            code = frame.f_code
-            is_answer = code.co_name == "dot_product_attention"  # of Keras
-            if event == "call" and (is_answer or code.co_filename.startswith(not_your_code)):
-                called.append(code.co_name)
-
-        previous = sys.getprofile()
-        sys.setprofile(profile)
-        try:
+        with recorded_calls([*not_your_code(), keras_path("optimizers")]) as called:
             result = function(*args, **kwargs)
-        finally:
-            sys.setprofile(previous)
         if called:
             raise UsesThePackage(f"it calls {called[0]}; write this function yourself")
         guarded.returned_none |= result is None

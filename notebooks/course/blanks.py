@@ -4,8 +4,10 @@
 The code between `# blank: NAME` and `# end` is what the reader writes.
 """
 
-from course import ROOT, Verdict
+from course import ROOT, Verdict, keras_path, not_your_code, recorded_calls
 
+import ast
+import inspect
 import linecache
 import pathlib
 import re
@@ -22,6 +24,7 @@ GRAPH = (
     "Training runs in a graph, in which lengths are unknown: use `tf.shape(x)` and the functions "
     "of TensorFlow. "
 )
+FILLED = "blanks filled"  # the end of the name that the code of a reader's file gets
 TECHNICAL = re.compile(  # what the errors of Keras and TensorFlow say before the point
     r"\x1b\[\d*m|Exception encountered when calling .*|{{.*?}} ?"
     r"|(?s:Graph execution error:.*?\n\n(.*File [^\n]*\n)?)"
@@ -67,7 +70,7 @@ def my_transformer(file=FILE, only=()):
     for blank in BLANK.finditer(text):
         if blank[2] in empty or only and blank[2] not in only:
             text = text.replace(blank[0], blank[0].replace(blank[3], solution[blank[2]]))
-    name = f"{pathlib.Path(file).name}, {'other ' if only else ''}blanks filled"
+    name = f"{pathlib.Path(file).name}, {'other ' if only else ''}{FILLED}"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     module = types.ModuleType("my_transformer")
     if not only:
@@ -108,9 +111,7 @@ def check_blank(name, file=FILE, seconds=60):
 
 def _problem(name, file, seconds):
     """What is wrong with a blank, or ""."""
-    from course.blank_cases import CASES, IN_GRAPH, in_training
-
-    cases, text = CASES[name], pathlib.Path(file).read_text("utf-8")
+    text = pathlib.Path(file).read_text("utf-8")
     if name in unfinished(text):
         own = re.sub(r"^ *(\.\.\.|#).*", "", blanks(text)[name], flags=re.M).strip()
         return "The line `...` is still there: delete it" if own else "empty"
@@ -118,12 +119,45 @@ def _problem(name, file, seconds):
     def stop(*_):
         raise TimeoutError(f"it has not finished after {seconds} seconds of computing")
 
+    def is_delegation(frame):
+        return frame.f_code is not stop.__code__ and _is_called_by_the_reader(frame)
+
+    attention, norm = "layers/attention", "layers/normalization/layer_normalization.py"
+    others = [*not_your_code(), str(SOLUTION.parent), keras_path(attention), keras_path(norm)]
     previous = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    about = ""
+    try:
+        with recorded_calls(others, is_delegation) as called:
+            problem = _first_difference(name, file)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+    if called:
+        return f"Your file calls {called[0]}, which is not your code: write these lines yourself"
+    return problem
+
+
+def _is_called_by_the_reader(frame):
+    """Whether a function was called, directly or not, by the reader's code and not by a case."""
+    from course import blank_cases
+
+    while frame and frame.f_code.co_filename != blank_cases.__file__:
+        if frame.f_code.co_filename.endswith(FILLED):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _first_difference(name, file):
+    """Runs the cases of a blank: the first difference to the package or error, or ""."""
+    from course.blank_cases import CASES, IN_GRAPH, in_training
+
+    cases, about = CASES[name], ""
     try:
         my_transformer(file)  # for the cells that follow
         module = my_transformer(file, [other for other in CASES if CASES[other] is cases])
+        for function in _borrowed(module):
+            return f"Your file takes {function} from elsewhere: write it yourself"
         for about, run in [("", cases), *[(GRAPH, in_training)] * (name in IN_GRAPH)]:
             for what, got, right, *wrong in run(module, np.random.default_rng(1)):
                 difference = _difference(what, got, right, wrong[0] if wrong else {})
@@ -133,14 +167,25 @@ def _problem(name, file, seconds):
         return f"Python cannot read this line:\n    {(error.text or '').strip()}\n  ({error.msg})"
     except Exception as error:
         lines = [frame.line for frame in traceback.extract_tb(error.__traceback__)
-                 if frame.filename.endswith("blanks filled")]  # fmt: skip
+                 if frame.filename.endswith(FILLED)]  # fmt: skip
         where = f" in the line\n    {lines[-1]}\n " if lines else ""
         text = (TECHNICAL.sub("", str(error)).strip() or "?").splitlines()[0][:200].rstrip(".")
         return f"{about}{type(error).__name__}{where}: {text}"
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, previous)
     return ""
+
+
+def _borrowed(module):
+    """Yields the functions and methods of the solution that a module has from another file."""
+    for node in ast.parse(SOLUTION.read_text("utf-8")).body:
+        owner, functions = module, [node]
+        if isinstance(node, ast.ClassDef):
+            owner, functions = getattr(module, node.name, None), node.body
+        for function in functions:
+            if isinstance(function, ast.FunctionDef):
+                value = inspect.unwrap(vars(owner).get(function.name)) if owner else None
+                code = getattr(value, "__code__", None)
+                if code is None or code.co_filename != module.__file__:
+                    yield function.name
 
 
 def _difference(what, got, right, wrong):

@@ -13,7 +13,7 @@ def _softmax(scores):
 
 
 def bidirectional(step_right, step_left, xs, h0, turn_back=True):
-    """The answer to 01.1; without `turn_back` the left states stay in reading order."""
+    """The answer to A.1; without `turn_back` the left states stay in reading order."""
 
     def read(step, words):
         states = []
@@ -51,7 +51,7 @@ def _only_right_to_right(step_right, step_left, xs, h0):
 
 
 def attend(query, states, w, u, v, real, masked=True):
-    """The answer to 01.2; without `masked` padding gets weights too."""
+    """The answer to A.2; without `masked` padding gets weights too."""
     scores = np.tanh(query @ w + states @ u) @ v
     if masked:
         scores = np.where(real, scores, -1e9)
@@ -82,7 +82,7 @@ def _attends(answer):
 
 
 def local_weights(scores, p, window, inside_only=True, gaussian=True):
-    """The answer to 01.3, and two wrong forms of it."""
+    """The answer to A.3, and two wrong forms of it."""
     positions = np.arange(len(scores))
     inside = np.abs(positions - p) <= window
     weights = np.zeros(len(scores))
@@ -108,7 +108,7 @@ def _is_local(answer):
 
 
 def layers_needed(sees):
-    """The answer to 01.4."""
+    """The answer to A.4."""
     sees = np.asarray(sees, bool)
     depends = np.eye(len(sees), dtype=bool)
     for layers in range(len(sees) + 1):

@@ -1,13 +1,11 @@
 """The figures of notebook 00."""
 
 from course.architecture_diagram import ATTENTION, NORM
-from course.plots import COLORS, labels
+from course.plots import COLORS, HIDDEN, labels
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-
-HIDDEN = "0.85"  # the gray of keys that a mask hides
 
 
 def plot_two_maps(queries, keys, panels, hidden, title):

@@ -13,6 +13,7 @@ SOFTMAX = "#D3EBD0"
 CONCAT = "#F8F1BE"
 LINEAR = "#E4E4E4"
 LINE = "0.3"
+X, Q, K, V, Z = "#CBE6D0", "#DDD6EC", "#FCE0BB", "#C5E8F7", "#F7DCE5"
 
 
 def _box(panel, x, y, text, color, width=1.6, height=0.44, copies=1):
@@ -130,115 +131,159 @@ def plot_three_uses(source, target):
         hidden = np.array(keys)[column] == "[PAD]"
         if queries is keys is target:
             hidden |= column > row
-        plots.draw_matrix(panel, ~hidden * 1.0, queries, keys, low=0, high=1, numbers=False)
+        shown = np.ones(hidden.shape)
+        look = {"low": 0, "high": 1.4, "numbers": False, "hidden": hidden}
+        plots.draw_matrix(panel, shown, queries, keys, **look)
+        panel.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
+        panel.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
+        panel.grid(which="minor", color="white")
+        panel.tick_params(which="minor", length=0)
         panel.set_title(name, fontsize=11)
         panel.set(xlabel="keys", ylabel="queries")
     return figure
 
 
+def plot_masked(panels, rows, columns):
+    """Draws matrices of one attention beside each other, each with its mask.
+
+    Args:
+      panels: a dict from a title to (`[T, S]`, mask that broadcasts to it; where it is 1, the
+        cell is gray).
+      rows, columns: the queries and the keys.
+    """
+    figure, axes = plots.create_panels(len(panels), 3.0, 2.9)
+    for panel, (title, (values, hidden)) in zip(axes, panels.items()):
+        plots.draw_matrix(panel, values, rows, columns, hidden=hidden)
+        panel.set_title(title, fontsize=11)
+    axes[0].set_ylabel("queries")
+    axes[0].set_xlabel("keys")
+    return figure
+
+
+def plot_fanned_out(words, heads):
+    """Draws all heads of an attention layer, from the word vectors to the output.
+
+    Args:
+      words: the two words of the sentence.
+      heads: their number.
+    """
+    figure, panel = _canvas(9.9, 0.62 * heads + 1.2)
+    top = 0.62 * heads + 0.25
+    titles = {0.85: "1 words", 2.75: "2 projections", 5.05: "3 queries, keys,\nvalues",
+              6.75: "4 attention", 8.7: "5 side by side,\ntimes $W^O$"}  # fmt: skip
+    for x, text in titles.items():
+        panel.text(x, top + 0.5, text, ha="center", va="center", fontsize=11)
+    middle = top / 2
+    panel.text(0.75, middle + 0.55, "\n".join(words), ha="center", va="center", fontsize=10)
+    _grid(panel, 0.45, middle - 0.15, 2, 4, X)
+    panel.text(0.75, middle - 0.45, "$X$", ha="center", va="center", fontsize=11)
+    for i in range(heads):
+        y = top - 0.62 * (i + 0.7)
+        _arrow(panel, (1.15, middle), (1.75, y))
+        panel.text(1.95, y, f"$W_{i + 1}$", ha="center", va="center", fontsize=10)
+        for j, color in enumerate((Q, K, V)):
+            _grid(panel, 2.25 + 0.65 * j, y - 0.24, 4, 3, color, 0.12)
+            _grid(panel, 4.45 + 0.65 * j, y - 0.12, 2, 3, color, 0.12)
+        _arrow(panel, (4.05, y), (4.35, y))
+        _arrow(panel, (6.2, y), (6.5, y))
+        _grid(panel, 6.55, y - 0.12, 2, 3, Z, 0.12)
+        panel.text(7.1, y, f"$Z_{i + 1}$", ha="center", va="center", fontsize=10)
+        _grid(panel, 7.65 + 0.25 * i, top - 0.9, 2, 3, Z, 0.25 / 3)
+        _arrow(panel, (7.3, y), (7.6, top - 0.8))
+    panel.text(8.65, top - 0.6, f"$Z_1 \\ldots Z_{heads}$", ha="center", fontsize=11)
+    panel.text(7.75, middle - 0.5, "×", ha="center", va="center", fontsize=14)
+    _grid(panel, 8.0, middle - 1.5, 24, 4, LINEAR, 0.25 / 3)
+    panel.text(8.17, middle - 1.75, "$W^O$", ha="center", va="center", fontsize=11)
+    panel.text(8.65, middle - 0.5, "=", ha="center", va="center", fontsize=14)
+    _grid(panel, 8.95, middle - 0.65, 2, 4, X)
+    panel.text(9.25, middle - 0.95, "output", ha="center", va="center", fontsize=10)
+    return figure
+
+
+def _grid(panel, x, y, rows, columns, color, cell=0.15):
+    """Draws a small matrix; (x, y) is its lower left corner."""
+    for row, column in np.ndindex(rows, columns):
+        corner = (x + cell * column, y + cell * row)
+        panel.add_patch(Rectangle(corner, cell, cell, fc=color, ec=LINE, lw=0.5, zorder=3))
+
+
 class _Page:
     """A page of matrices, placed in inches from its upper left corner."""
 
-    def __init__(self, width, height, highlighted):
+    def __init__(self, width, height, tokens, highlighted):
         self.figure, self.paper = _canvas(width, height)
         self.width, self.height = width, height
-        self.highlighted = highlighted
+        self.tokens, self.highlighted = plots.labels(tokens), highlighted
 
     def text(self, x, y, text, size=11, **options):
         """Writes text; (x, y) is its left end and its middle."""
         self.paper.text(x, self.height - y, text, va="center", fontsize=size, **options)
 
-    def matrix(self, name, values, x, y, width, height, high, **options):
-        """Draws a heat map with its name above and its shape below.
-
-        Args:
-          high: the value at the end of the color map.
-          tokens, columns: names of the rows and of the columns.
-          numbers: whether to write the values.
-        """
+    def scores(self, name, values, x, y, width, height, low, high):
+        """Draws a matrix of tokens as a heat map, with its numbers and its name above."""
         box = (x / self.width, 1 - (y + height) / self.height)
         panel = self.figure.add_axes((*box, width / self.width, height / self.height))
-        values = np.asarray(values)
-        low = 0 if options.get("positive") else -high
-        rows, columns = options.get("tokens"), options.get("columns")
-        numbers = options.get("numbers", False)
-        plots.draw_matrix(panel, values, rows, columns, low, high, numbers)
+        plots.draw_matrix(panel, values, self.tokens, self.tokens, low, high, True)
         panel.set_aspect("auto")
         panel.set_title(name, fontsize=11, pad=3)
-        if columns is None:
-            shape = f"{values.shape[0]} × {values.shape[1]}"
-            panel.set_xlabel(shape, fontsize=9, labelpad=2)
-        corner = (-0.5, self.highlighted - 0.5)
-        style = {"fill": False, "ec": "black", "lw": 1.8, "clip_on": False}
-        panel.add_patch(Rectangle(corner, values.shape[1], 1, **style))
-        return panel
+        corner, outline = (-0.5, self.highlighted - 0.5), {"fill": False, "ec": "black", "lw": 1.8}
+        panel.add_patch(Rectangle(corner, len(self.tokens), 1, clip_on=False, **outline))
 
-    def learned(self, name, shape, x, y, width, height):
-        """Draws a learned matrix as a box: its numbers show nothing to the eye."""
-        corner = (x, self.height - y - height)
-        self.paper.add_patch(Rectangle(corner, width, height, fc=LINEAR, ec=LINE))
-        self.text(x + width / 2, y + height / 2, name, ha="center")
+    def block(self, name, shape, x, y, width, height, color, rows=True):
+        """Draws a matrix without its numbers, which show nothing to the eye, and its shape below.
+
+        Args:
+          rows: whether it has a row for each token; the highlighted one is outlined.
+        """
+        top = self.height - y
+        self.paper.add_patch(Rectangle((x, top - height), width, height, fc=color, ec=LINE))
+        row = height / len(self.tokens)
+        for i, token in enumerate(self.tokens if rows else ()):
+            self.paper.plot((x, x + width), (top - row * i,) * 2, color="white", lw=1)
+            self.text(x - 0.06, y + row * (i + 0.5), token, 8, ha="right")
+        if rows:
+            corner = (x, top - row * (self.highlighted + 1))
+            outline = {"fill": False, "ec": "black", "lw": 1.8, "zorder": 3}
+            self.paper.add_patch(Rectangle(corner, width, row, **outline))
+        self.text(x + width / 2, y - 0.13, name, ha="center")
         self.text(x + width / 2, y + height + 0.12, f"{shape[0]} × {shape[1]}", 9, ha="center")
 
 
-def _colors(high):
-    """The values at the two ends of a color map."""
-    return f"colors −{high:.2g} to {high:.2g}"
-
-
-def plot_five_steps(tokens, row, x, shape, head, concat, output, head_number):
+def plot_five_steps(tokens, row, scores, weights, d_model, heads, head_number):
     """Draws the five steps of an attention layer on one page.
 
     Args:
       tokens: S tokens.
       row: the index of the token that is outlined.
-      x: the word vectors `[S, D]`.
-      shape: of W^Q, W^K and W^V of the head, (D, K).
-      head: a dict with q, k, v, z `[S, K]`, scores and weights `[S, S]` of the head.
-      concat, output: `[S, D]`.
+      scores, weights: of a head, `[S, S]`.
+      d_model, heads: of the layer.
       head_number: of the head, from 1.
     """
-    page = _Page(9.9, 11.95, row)
-    i, strip, tall = head_number, 1.2, 1.9
-    high = max(np.abs(head[name]).max() for name in "qk")
-    value_high = max(np.abs(head["v"]).max(), np.abs(concat).max())
-    x_high = np.abs(x).max()
-    page.text(0.1, 0.2, f"1  Word vectors, each with its position   ({_colors(x_high)})")
-    page.matrix("$X$", x, 1.45, 0.6, 8.3, tall, x_high, tokens=tokens)
+    page = _Page(9.9, 10.0, tokens, row)
+    i, depth, s, tall = head_number, d_model // heads, len(tokens), 1.7
+    page.text(0.1, 0.2, "1  Word vectors, each with its position")
+    page.block("$X$", (s, d_model), 1.0, 0.65, 3.0, tall, X)
+    page.text(4.6, 0.2, f"2  Queries, keys and values of head {i}: $X W$")
+    for name, left, color in zip("QKV", (5.2, 6.9, 8.6), (Q, K, V)):
+        page.block(f"${name}_{i}$", (s, depth), left + 0.2, 0.65, 0.9, tall, color)
 
-    page.text(0.1, 2.9, f"2  Queries, keys and values of head {i}   ($Q$, $K$: {_colors(high)};"
-              f" $V$: {_colors(value_high)})")  # fmt: skip
-    highs = (high, high, value_high)
-    for name, left, limit in zip("QKV", (0.08, 3.36, 6.64), highs):
-        page.text(left, 4.25, "$X$ ×", 12)
-        page.learned(f"$W^{name}_{i}$", shape, left + 0.43, 3.3, 0.55, tall)
-        page.text(left + 1.02, 4.25, "=", 14)
-        values = head[name.lower()]
-        box = (left + 1.97, 3.3, strip, tall)
-        page.matrix(f"${name}_{i}$", values, *box, limit, tokens=tokens)
-
-    page.text(0.1, 5.75, "3  Scores, scale and softmax (nothing is masked here)")
-    scores, attention_weights = head["scores"], head["weights"]
-    options = {"tokens": tokens, "columns": tokens, "numbers": True}
+    page.text(0.1, 2.95, "3  Scores, scale and softmax (nothing is masked here)")
     limit = np.abs(scores).max()
-    box = (0.95, 6.15, 3.6, 2.2)
-    page.matrix(f"scores $Q_{i} K_{i}^T$", np.round(scores, 1), *box, limit, **options)
-    page.text(4.62, 7.15, "÷ √32,\nsoftmax →", 10)
-    box = (6.15, 6.15, 3.6, 2.2)
-    page.matrix("weights", attention_weights, *box, 1.0, positive=True, **options)
+    box = (0.95, 3.35, 3.6, 2.4)
+    page.scores(f"scores $Q_{i} K_{i}^T$", np.round(scores, 1), *box, -limit, limit)
+    page.text(4.62, 4.45, f"÷ √{depth},\nsoftmax →", 10)
+    page.scores("weights", weights, 6.15, 3.35, 3.6, 2.4, 0.0, 1.0)
 
-    page.text(0.1, 9.4, "4  Weighted sum of values")
-    page.text(0.1, 10.75, f"weights\n× $V_{i}$ =", 10)
-    page.matrix(f"$Z_{i}$", head["z"], 1.45, 9.8, strip, tall, value_high, tokens=tokens)
-    text = "5  All heads side by side, times $W^O$"
-    page.text(3.1, 9.4, f"{text}   ($Z$ and output: {_colors(value_high)})")
-    box = (3.1, 9.8, 2.65, tall)
-    panel = page.matrix("$Z_1 \\ldots Z_4$", concat, *box, value_high)
-    size = concat.shape[1] // 4
-    for edge in range(size, 4 * size, size):
-        panel.axvline(edge - 0.5, color="black", linewidth=0.8)
-    page.text(5.85, 10.75, "×", 14)
-    page.learned("$W^O$", (len(x[0]), len(x[0])), 6.1, 9.8, 0.75, tall)
-    page.text(6.92, 10.75, "=", 14)
-    page.matrix("output", output, 7.2, 9.8, 2.6, tall, value_high)
+    page.text(0.1, 6.85, f"4  weights × $V_{i}$")
+    page.block(f"$Z_{i}$", (s, depth), 1.0, 7.3, 0.9, tall, Z)
+    page.text(2.6, 6.85, "5  All heads side by side, times $W^O$")
+    width = 0.9 * heads
+    page.block(f"$Z_1 \\ldots Z_{heads}$", (s, d_model), 3.2, 7.3, width, tall, Z)
+    for edge in range(1, heads):
+        x = 3.2 + 0.9 * edge
+        page.paper.plot((x, x), (10 - 7.3 - tall, 10 - 7.3), color=LINE, lw=1)
+    page.text(3.2 + width + 0.1, 7.3 + tall / 2, "×", 14)
+    page.block("$W^O$", (d_model, d_model), 3.2 + width + 0.4, 7.3, 0.8, tall, LINEAR, False)
+    page.text(3.2 + width + 1.25, 7.3 + tall / 2, "=", 14)
+    page.block("output", (s, d_model), 3.2 + width + 2.1, 7.3, 0.9, tall, X)
     return page.figure

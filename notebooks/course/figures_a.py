@@ -1,4 +1,4 @@
-"""The drawings of notebook A: recurrent cells, encoder-decoders and paths."""
+"""The drawings of notebooks 01 and A: recurrent cells, encoder-decoders and paths."""
 
 from course.plots import COLORS, MARKERS
 
@@ -244,8 +244,19 @@ def plot_encoder_decoders(source, target, weights):
 
 
 def plot_sequence_to_sequence(source, target):
-    """Draws one recurrent network that reads a sequence and then writes another one."""
-    figure, (panel,) = _panels(1, 9, 2.0)
+    """Draws two translators with one vector: of Sutskever et al. and of Cho et al. (2014)."""
+    figure = Figure(figsize=(9, 5.2), dpi=80, layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=(2, 3))
+    _plot_sutskever(above, source, target)
+    _plot_cho(below, source, target)
+    for panel in (above, below):
+        panel.set_axis_off()
+        panel.set_aspect("equal")
+    return figure
+
+
+def _plot_sutskever(panel, source, target):
+    panel.set_title("Sutskever et al.: c is where the decoder starts", fontsize=12)
     read = [*source, "[END]", *target]
     written = [""] * len(source) + [*target, "[END]"]
     for i, (below, above) in enumerate(zip(read, written)):
@@ -268,12 +279,40 @@ def plot_sequence_to_sequence(source, target):
     x = 1.6 * len(source) - 0.5  # left of the arrow to the first word
     panel.text(x, 0.55, "the vector c", ha="right", color=ORANGE, fontsize=11)
     panel.set(xlim=(-0.8, 1.6 * len(read) - 0.8), ylim=(-1.5, 1.5))
-    return figure
+
+
+def _plot_cho(panel, source, target):
+    panel.set_title("Cho et al.: each step and each output of the decoder gets c", fontsize=12)
+    for i, word in enumerate([*source, "[END]"]):
+        x = 1.6 * i
+        _box(panel, x, 0, f"$h_{i + 1}$", SOURCE, 1.0, 0.6)
+        _wire(panel, (x, -0.8), (x, -0.3))
+        panel.text(x, -1.05, word, ha="center", va="center", fontsize=11)
+        if i:
+            _wire(panel, (x - 1.1, 0), (x - 0.5, 0))
+    end, first, bus = 1.6 * len(source), 1.6 * (len(source) + 1.6), 1.5
+    _box(panel, end, bus, "c", GATE, 0.8, 0.6)
+    _wire(panel, (end, 0.3), (end, bus - 0.3), color=ORANGE)
+    last = first + 1.6 * len(target)
+    _wire(panel, (end + 0.4, bus), (last + 0.3, bus), color=ORANGE, arrow=False)
+    for i, word in enumerate([*target, "[END]"]):
+        x = first + 1.6 * i
+        _box(panel, x, 0, f"$s_{i + 1}$", TARGET, 1.0, 0.6)
+        _wire(panel, (x, 0.3), (x, 2.35))
+        _wire(panel, (x - 0.3, bus), (x - 0.3, 0.3), color=ORANGE)
+        _wire(panel, (x + 0.3, bus), (x + 0.3, 2.35), color=ORANGE)
+        panel.text(x, 2.65, word, ha="center", va="center", fontsize=11)
+        if i:
+            _wire(panel, (x - 1.1, 0), (x - 0.5, 0))
+            _wire(panel, (x - 1.1, 2.65), (x - 0.8, 2.65), (x - 0.8, -0.8), (x, -0.8), (x, -0.3),
+                  color="0.6", width=1.0)  # fmt: skip
+    panel.set(xlim=(-0.8, last + 0.8), ylim=(-1.4, 3.0))
 
 
 def plot_memory_and_self_attention():
     """Draws a memory network (Sukhbaatar et al. 2015) and structured self-attention (Lin 2017)."""
-    figure, (left, right) = _panels(2, 9.5, 3.3)
+    figure, (left, middle, right) = _panels(3, 10, 2.7, (10.5, 7.4, 6.6))
+    _plot_hops(middle)
     left.set_title("Memory network, one hop", fontsize=12)
     _box(left, 0.6, 1.6, "question u", TARGET, 2.0, 0.7, size=10)
     for i, weight in enumerate((0.1, 0.7, 0.2)):
@@ -302,6 +341,52 @@ def plot_memory_and_self_attention():
             right.plot([1.6 * i, x], [0.9, 3.2], **line)
         _box(right, x, 3.5, f"M, {name}", TARGET, 1.7, 0.6, size=10)
     right.set(xlim=(-0.9, 5.7), ylim=(-0.5, 4.6))
+    return figure
+
+
+def _plot_hops(panel):
+    """Draws three hops of a memory network, with weights for illustration."""
+    panel.set_title("Three hops", fontsize=12)
+    hops = ((0.1, 0.7, 0.2), (0.6, 0.1, 0.3), (0.05, 0.05, 0.9))
+    _wire(panel, (5.6, -0.6), (5.6, 4.9))
+    for i, weights in enumerate(hops):
+        y = 0.35 + 1.55 * i
+        _operation(panel, 5.6, y, "+")
+        panel.bar((0.5, 1.5, 2.5), weights, 0.7, bottom=y - 0.4, color=ORANGE)
+        panel.plot((0, 3), (y - 0.4, y - 0.4), color="0.3", linewidth=1)
+        _wire(panel, (3.3, y), (5.3, y), color=ORANGE)
+        panel.text(5.75, y + 0.75, f"$u_{i + 2}$", fontsize=11)
+    panel.text(5.75, -0.5, "$u_1$: question", fontsize=10)
+    panel.text(5.6, 5.0, "answer", ha="center", fontsize=10)
+    panel.text(1.5, -0.6, "weights of sentences 1 to 3", ha="center", fontsize=9)
+    panel.set(xlim=(-0.2, 8.0), ylim=(-0.9, 5.4))
+
+
+def plot_design_choices():
+    """Draws what Britz et al. (2017) vary in a translator with attention (their Figure 1)."""
+    figure, (panel,) = _panels(1, 9, 3.4)
+    parts = {  # what it is: x, y, fill
+        "embeddings\n(4.1)": (0.0, 0.0, GATE),
+        "encoder: cell (4.2), depth (4.3),\none or two directions (4.4)": (0.0, 1.7, SOURCE),
+        "attention: score,\nits size (4.5)": (5.2, 2.55, "#DDD6EC"),
+        "embeddings\n(4.1) ": (10.4, 0.0, GATE),
+        "decoder: cell (4.2),\ndepth (4.3)": (10.4, 1.7, TARGET),
+        "softmax, beam search (4.6)": (10.4, 3.4, STATE),
+    }
+    for text, (x, y, fill) in parts.items():
+        wide = 5.0 if "encoder" in text else 4.4
+        _box(panel, x, y, text.strip(), fill, wide, 0.95, size=10)
+    for x, y in ((0, 0), (10.4, 0), (10.4, 1.7)):
+        _wire(panel, (x, y + 0.475), (x, y + 1.225))
+    _wire(panel, (2.5, 1.7), (2.75, 1.7), (2.75, 2.55), (3.0, 2.55), color=ORANGE)
+    _wire(panel, (7.4, 2.7), (8.6, 2.7), (8.6, 2.18), color=ORANGE)
+    _wire(panel, (8.2, 1.7), (5.2, 1.7), (5.2, 2.07), color=GREEN)
+    panel.text(6.6, 1.35, "query", color=GREEN, fontsize=10)
+    panel.text(7.45, 2.3, "context", color=ORANGE, fontsize=10)
+    for x, text in ((0, "source words"), (10.4, "target words so far")):
+        _wire(panel, (x, -0.95), (x, -0.475))
+        panel.text(x, -1.2, text, ha="center", va="center", fontsize=10)
+    panel.set(xlim=(-2.7, 12.8), ylim=(-1.5, 4.0))
     return figure
 
 
@@ -358,8 +443,11 @@ def plot_learning(logs, chance):
         style = {"color": color, "marker": marker, "markersize": 4}
         left.plot(updates, accuracy, label=label, **style)
         right.plot(seconds, accuracy, **style)
-    left.set(xlabel="updates", ylabel="fraction correct, longest lists", ylim=(0, 1.05), xlim=0)
+    figure.suptitle("Learning: words of the longest lists")
+    left.set(xlabel="updates", ylabel="fraction correct", ylim=(0, 1.05), xlim=0)
+    left.set_title("by updates", fontsize=11)
     right.set(xlabel="CPU time, seconds", xlim=0)
+    right.set_title("by time", fontsize=11)
     for panel in (left, right):
         panel.axhline(chance, color="0.4", linestyle=":")
         panel.grid(alpha=0.3)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -23,6 +24,7 @@ Numbers = Sequence[float] | np.ndarray
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 MARKERS = "osD^vPX*"
 HATCHES = ["", "//", "..", "xx"]
+HIDDEN = "0.85"  # the color of keys that a mask hides
 MAX_WIDTH = 10.0  # inches of a figure, at 90 dots per inch
 TOKEN_SIZE = 9  # points of the tokens on the axes
 MAX_CELLS_WITH_NUMBERS = 160  # larger matrices are drawn without their values
@@ -68,23 +70,27 @@ def draw_matrix(
     low: float | None = None,
     high: float | None = None,
     numbers: bool | str | None = None,
+    hidden: ArrayLike | None = None,
 ) -> AxesImage:
     """Draws a heat map with tokens on its axes, and the values in the cells of a small matrix.
 
-    Args: as for `plot_matrix`.
+    Args: as for `plot_matrix`; hidden: a mask that broadcasts to the values. Where it is 1, the
+      cell has the color `HIDDEN` and no value.
     Returns: the image.
     """
     values = np.asarray(values)
-    signed = values.min() < 0 if low is None else low < 0
+    if hidden is not None:
+        values = np.where(np.asarray(hidden) == 1, np.nan, values)
+    signed = np.nanmin(values) < 0 if low is None else low < 0
     if high is None:
-        high = max(float(np.abs(values).max()), 1e-9)
+        high = max(float(np.nanmax(np.abs(values))), 1e-9)
     if low is None:
         low = -high if signed else 0.0
     if numbers is None:
         numbers = values.size <= MAX_CELLS_WITH_NUMBERS
     image = panel.imshow(
         values,
-        cmap="PuOr" if signed else "viridis",
+        cmap=colormaps["PuOr" if signed else "viridis"].with_extremes(bad=HIDDEN),
         vmin=low,
         vmax=high,
         aspect="equal",
@@ -116,6 +122,8 @@ def _draw_numbers(
 ) -> None:
     """Writes the values into the cells, in white on dark colors."""
     for (row, column), value in np.ndenumerate(np.round(values, 2) + 0.0):  # -0.0 becomes 0.0
+        if np.isnan(value):
+            continue
         shade = (value - low) / (high - low)
         is_dark = abs(shade - 0.5) > 0.35 if signed else shade < 0.6
         if form:
@@ -137,6 +145,7 @@ def plot_matrix(
     low: float | None = None,
     high: float | None = None,
     numbers: bool | str | None = None,
+    hidden: ArrayLike | None = None,
 ) -> Figure:
     """Plots a matrix as a heat map.
 
@@ -149,6 +158,7 @@ def plot_matrix(
         around 0 where the matrix has negative values.
       numbers: whether to write the values into the cells, or their format, such as ".2f"; by
         default they are written for small matrices.
+      hidden: a mask, as for `draw_matrix`.
     """
     height, width = (min(9.0, max(2.0, 1.2 + 0.45 * cells)) for cells in np.shape(values))  # inches
     height += _space_for(columns)
@@ -156,7 +166,7 @@ def plot_matrix(
     if label:
         width += 1
     figure, (panel,) = create_panels(1, max(width, 0.1 * len(title)), height)
-    image = draw_matrix(panel, values, rows, columns, low, high, numbers)
+    image = draw_matrix(panel, values, rows, columns, low, high, numbers, hidden)
     panel.set_title(title)
     if label:
         figure.colorbar(image, ax=panel, label=label, shrink=0.8)
@@ -212,15 +222,27 @@ def _draw_sign(panel: Axes, text: str) -> None:
     panel.text(0.5, 0.5, text, fontsize=size, ha="center", va="center", transform=panel.transAxes)
 
 
-def plot_positional_encoding(encoding: ArrayLike) -> Figure:
-    """Plots PE `[positions, d_model]` as a heat map (Sec. 3.5)."""
-    figure, (panel,) = create_panels(1, 8, 4.5)
-    image = panel.imshow(
-        np.asarray(encoding), cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
+def plot_positional_encoding(encoding: ArrayLike, columns: Sequence[int]) -> Figure:
+    """Plots PE as a heat map, and some of its columns as curves beside it (Section 3.5).
+
+    Args:
+      encoding: `[positions, d_model]`.
+      columns: numbers of the columns with a curve.
+    """
+    encoding = np.asarray(encoding)
+    figure = Figure(figsize=(9.6, 4.5), dpi=90, layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
+    image = left.imshow(
+        encoding, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
     )
-    panel.set_xlabel("column of the vector (sines even, cosines odd)")
-    panel.set_ylabel("position in the sentence")
-    figure.colorbar(image, ax=panel, label="PE(pos, column)")
+    left.set(xlabel="column (sines even, cosines odd)", ylabel="position in the sentence")
+    left.set_title("each row is a vector")
+    for column, color, style in zip(columns, COLORS, ("-", "--", ":", "-.")):
+        line = {"color": color, "linestyle": style, "label": f"column {column}"}
+        right.plot(encoding[:, column], range(len(encoding)), **line)
+    right.set(xlabel="PE(position, column)", title="some columns", xlim=(-1.1, 1.1))
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=9)
+    figure.colorbar(image, ax=left, label="PE(position, column)", location="left")
     return figure
 
 

@@ -1,5 +1,7 @@
 """`check` of the blanks: right for the solution, and says what is wrong with other files."""
 
+import textwrap
+
 import pytest
 from course import blanks
 from course.blank_cases import CASES
@@ -56,6 +58,50 @@ WRONG = [
     ("create_masks", "padding_mask = create", "padding mask = create", "cannot read this line"),
 ]
 
+# A blank, what the reader writes into it, and what follows after the end of the file.
+ATTENTION = "scaled_dot_product_attention"
+OWN = "_own(q, k, v, mask)"
+DELEGATIONS = [
+    (ATTENTION, f"import tf_transformer\nreturn tf_transformer.{ATTENTION}(q, k, v, mask)", ""),
+    (ATTENTION, f"import tf_transformer.model as t\nreturn t.attention.{ATTENTION}(q, k, v)", ""),
+    (ATTENTION, f"from tf_transformer import {ATTENTION} as _own\nreturn {OWN}", ""),
+    (ATTENTION, f"return sys.modules['tf_transformer'].{ATTENTION}(q, k, v, mask)", ""),
+    (ATTENTION, f"return eval('__import__(\"tf_transformer\")').{ATTENTION}(q, k, v, mask)", ""),
+    (ATTENTION, "import importlib as i\nown = i.import_module('tf_transformer.model.attention')\n"
+     f"return own.{ATTENTION}(q, k, v, mask)", ""),
+    (ATTENTION, f"return {OWN}",  # through a helper
+     f"def _own(*x):\n    from tf_transformer import {ATTENTION} as own\n    return own(*x)"),
+    (ATTENTION, f"return {OWN}", f"from tf_transformer import {ATTENTION}\n_own = {ATTENTION}"),
+    (ATTENTION, f"return {OWN}", "import functools, tf_transformer\n"
+     f"_own = {ATTENTION} = functools.partial(tf_transformer.{ATTENTION})"),
+    (ATTENTION, "from course.blanks import my_transformer\n"
+     f"return my_transformer(only=['bleu']).{ATTENTION}(q, k, v, mask)", ""),
+    (ATTENTION, "import importlib.util as u\n"
+     f"spec = u.spec_from_file_location('solution', {str(blanks.SOLUTION)!r})\n"
+     "solution = u.module_from_spec(spec)\nspec.loader.exec_module(solution)\n"
+     f"return solution.{ATTENTION}(q, k, v, mask)", ""),
+    (ATTENTION, "q, k, v = (x[:, :, tf.newaxis] for x in (q, k, v))\n"
+     "x = keras.ops.dot_product_attention(q, k, v)\nreturn x[:, :, 0], x", ""),
+    ("multi_head_attention", "x = keras.layers.MultiHeadAttention(self.num_heads, self.depth)\n"
+     "return x(q, v, k, return_attention_scores=True)", ""),
+    ("split_heads", "from tf_transformer import MultiHeadAttention as M\n"
+     "return M(self.d_model, self.num_heads).split_heads(x, self.depth)", ""),
+    ("merge_heads", "return x",
+     "import tf_transformer\nMultiHeadAttention = tf_transformer.MultiHeadAttention"),
+    ("create_masks", "import tf_transformer\nreturn tf_transformer.create_masks(inp, tar)", ""),
+    ("layer_normalization", "return keras.layers.LayerNormalization(epsilon=1e-6)(x)", ""),
+    ("layer_normalization", "return keras.ops.layer_normalization(x, self.gamma, self.beta)", ""),
+    ("label_smoothed_cross_entropy",
+     "from tf_transformer import label_smoothed_cross_entropy as f\n"
+     "total, tokens = f(labels, logits, epsilon)\nreturn total / tokens", ""),
+    ("custom_schedule", "from tf_transformer import CustomSchedule as C\n"
+     "return C(self.d_model, self.warmup_steps, self.scale)(step)", ""),
+    ("length_penalty", "from tf_transformer.decoding import scores\n"
+     "return scores.length_penalty(length, alpha)", ""),
+    ("bleu",
+     "import sacrebleu\nreturn sacrebleu.corpus_bleu(translations, [references]).score", ""),
+]  # fmt: skip
+
 
 def test_template_is_that_of_the_solution():
     text = blanks.FILE.read_text("utf-8")
@@ -70,6 +116,20 @@ def test_solution_is_right_and_an_empty_blank_is_not(name, capsys):
     assert not blanks.check_blank(name)
     printed = capsys.readouterr().out
     assert f"{name}: right!" in printed and f"{name}: not written yet" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code", "after"), DELEGATIONS)
+def test_delegation_is_refused(name, code, after, tmp_path, capsys):
+    (blank,) = (found for found in blanks.BLANK.finditer(SOLUTION) if found[2] == name)
+    written = textwrap.indent(f"{code}\n", blank[1])
+    text = SOLUTION[: blank.start(3)] + written + SOLUTION[blank.end(3) :] + f"\n{after}\n"
+    file = tmp_path / "my_transformer.py"
+    file.write_text(text, "utf-8")
+    assert not blanks.check_blank(name, file)
+    printed = capsys.readouterr().out
+    assert "not your code" in printed or "takes" in printed
+    assert "yourself" in printed
 
 
 @pytest.mark.slow

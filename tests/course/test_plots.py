@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from course import plots
+from course import figures_02, plots
 from course.architecture_diagram import BOXES, plot_stacks, plot_transformer
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -40,6 +40,9 @@ PRODUCT = ("X", np.eye(3)), "×", ("W", -np.ones((3, 2))), "=", ("Q", -np.ones((
 FIGURES = {
     "matrix": (plots.plot_matrix, (MATRIX, TOKENS[:2], TOKENS[2:], "scores", "weight"),
                {"0.7", "-3", "0.25", *LABELS, "scores", "weight"}),
+    "masked": (figures_02.plot_masked, ({"a": (MATRIX, [[0, 1]])}, ["I", "am"], TOKENS[2:]),
+               {"0.7", "0.25", "a", "queries"}),
+    "positions": (plots.plot_positional_encoding, (np.eye(9), (0, 8)), {"column 0", "column 8"}),
     "large matrix": (plots.plot_matrix, (RANDOM.normal(size=(50, 64)),), set()),
     "product": (plots.plot_product, PRODUCT, {"3 × 3", "3 × 2", "X", "×"}),
     "curves": (plots.plot_curves, (LINES, "n, tokens", "ms"), {"n, tokens", "ms", "a", "b"}),
@@ -56,6 +59,14 @@ def test_everything_is_inside_the_figure(draw, arguments, expected):
     figure = draw(*arguments)
     assert expected <= set(texts(figure))
     assert_everything_is_inside(figure)
+
+
+def test_hidden_cells_are_gray_and_have_no_number():
+    figure = figures_02.plot_masked({"a": (MATRIX, [[0, 1]])}, ["I", "am"], TOKENS[2:])
+    assert not {"0.2", "-3"} & set(texts(figure))
+    (image,) = figure.axes[0].images
+    colors = image.to_rgba(image.get_array())  # (2, 2, 4)
+    assert np.allclose(colors[:, 1, :3], float(plots.HIDDEN))
 
 
 def test_figure_1_has_every_box_with_its_shape():
