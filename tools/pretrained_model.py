@@ -49,6 +49,26 @@ class Recipe(NamedTuple):
     words: dict[str, str] = {}  # what else the template says of this model
 
 
+SIX = (  # the sentences of a program of 2021, which docs/guides/keras.md compares with
+    "She handed him the money.",
+    "Tom has never heard Mary sing.",
+    "Perhaps she will come tomorrow.",
+    "I love to write.",
+    "His French is improving little by little.",
+    "My hotel told me to call you.",
+)
+ENGLISH_LIMITS = (  # sentences that the models from English cannot translate
+    "The invoice of 14 March 2019 amounts to 3,471.60 euros.",
+    "Her train leaves platform 27 at 6:48 and arrives at 11:05.",
+    "Although the committee had promised in spring to publish its report before summer, "
+    "nobody was surprised when the chairwoman announced on Friday that the members, who "
+    "had met only twice since then, would need at least another year.",
+    "The patient was given an anticoagulant to prevent a pulmonary embolism.",
+    "The tenant shall indemnify the landlord against all claims of third parties.",
+    "The compiler reports a type mismatch in the second argument.",
+    "Forget it, that ship has sailed.",
+    "The nurse said that the doctor was late. The doctor apologised to the engineer.",
+)
 EVERYDAY = (
     "--vocab_size=8000 --subword_model=unigram --max_length=40 --norm=pre --num_encoder_layers=6 "
     "--num_decoder_layers=2 --d_model=320 --num_heads=5 --dff=1280 --dropout_rate=0.2 "
@@ -86,26 +106,12 @@ RECIPES = {
         "int8",
         "--dropout_rate=0.1 --learning_rate=0.0003 --warmup_steps=100 --train_steps=2000",
         n_best=(
-            "She handed him the money.",
-            "Tom has never heard Mary sing.",
-            "Perhaps she will come tomorrow.",
-            "I love to write.",
-            "His French is improving little by little.",
-            "My hotel told me to call you.",
+            *SIX,
             "Two cups of coffee, please.",
         ),
         limits=(
             "Priyanka and Thorsten met Dr. Oyelaran in Gelsenkirchen.",
-            "The invoice of 14 March 2019 amounts to 3,471.60 euros.",
-            "Her train leaves platform 27 at 6:48 and arrives at 11:05.",
-            "Although the committee had promised in spring to publish its report before summer, "
-            "nobody was surprised when the chairwoman announced on Friday that the members, who "
-            "had met only twice since then, would need at least another year.",
-            "The patient was given an anticoagulant to prevent a pulmonary embolism.",
-            "The tenant shall indemnify the landlord against all claims of third parties.",
-            "The compiler reports a type mismatch in the second argument.",
-            "Forget it, that ship has sailed.",
-            "The nurse said that the doctor was late. The doctor apologised to the engineer.",
+            *ENGLISH_LIMITS,
         ),
         examples=(
             "She handed him the money.",
@@ -192,26 +198,10 @@ RECIPES = {
         "--learning_rate_schedule=linear --learning_rate=0.0015 --warmup_steps=1000 "
         "--batch_tokens=3072 --precision=mixed_bfloat16 --train_steps=4000",
         "int8",
-        n_best=(
-            "She handed him the money.",
-            "Tom has never heard Mary sing.",
-            "Perhaps she will come tomorrow.",
-            "I love to write.",
-            "His French is improving little by little.",
-            "My hotel told me to call you.",
-        ),
+        n_best=SIX,
         limits=(
             "Priyanka and Thorsten met Dr. Oyelaran in Salamanca.",
-            "The invoice of 14 March 2019 amounts to 3,471.60 euros.",
-            "Her train leaves platform 27 at 6:48 and arrives at 11:05.",
-            "Although the committee had promised in spring to publish its report before summer, "
-            "nobody was surprised when the chairwoman announced on Friday that the members, who "
-            "had met only twice since then, would need at least another year.",
-            "The patient was given an anticoagulant to prevent a pulmonary embolism.",
-            "The tenant shall indemnify the landlord against all claims of third parties.",
-            "The compiler reports a type mismatch in the second argument.",
-            "Forget it, that ship has sailed.",
-            "The nurse said that the doctor was late. The doctor apologised to the engineer.",
+            *ENGLISH_LIMITS,
         ),
         examples=(
             "She handed him the money.",
