@@ -29,6 +29,11 @@ def read(name):
     return nbformat.read(FOLDER / name, as_version=4)
 
 
+def number_of(name):
+    """The number or letter of a notebook, such as "02" or "H"."""
+    return name.split("_")[0]
+
+
 def text_of(notebook):
     return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
 
@@ -60,11 +65,11 @@ def test_notebook_was_executed_in_order_without_errors(name):
 def test_every_exercise_has_a_solution(name):
     """`make notebooks` executes the solutions."""
     notebook = read(name)
-    asked = re.findall(r'check\("([A\d]+\.\d+)"', "\n".join(c.source for c in code_cells(notebook)))
-    assert asked == list(course.exercises(name[:2]))
+    asked = CHECK.findall("\n".join(cell.source for cell in code_cells(notebook)))
+    assert asked == list(course.exercises(number_of(name)))
     solved = solutions(notebook)
     assert [CHECK.search(source)[1] for _, source in solved] == asked
-    open_ones = re.findall(r"\*\*[A\d]+\.\d+ \(open\)", text_of(notebook))
+    open_ones = re.findall(r"\*\*\w+\.\d+ \(open\)", text_of(notebook))
     summaries = re.findall("<summary>Solution</summary>", text_of(notebook))
     assert open_ones and len(summaries) == len(asked) + len(open_ones)
     for i, source in solved:  # a block of another exercise would be run at the wrong place
@@ -73,7 +78,8 @@ def test_every_exercise_has_a_solution(name):
 
 
 # What may have digits in a Markdown cell, besides the givens of the notebook.
-LIST = r"\(?[A-E]?\d+(\.\d+)*\)?((,| to| and| or|, and)[ \n]\(?[A-E]?\d+(\.\d+)*\)?)*"
+ITEM = r"\(?([A-J]\.?)?\d+(\.\d+)*\)?"
+LIST = rf"{ITEM}((,| to| and| or|, and)[ \n]{ITEM})*"
 ALLOWED = re.compile(
     r"^```.*?^```|``.+?``|`[^`]+`|\$\$.+?\$\$|\$[^$\n]+\$"  # code and formulas
     r"|!?\[[^\]]*\]\([^)\s]*\)|</?\w[^>]*>|https?://\S+"  # links and HTML
@@ -81,7 +87,7 @@ ALLOWED = re.compile(
     r"|\b([Ss]ections?|Eqs?\.|Equations?|[Ff]ootnotes?|Tables?|Figures?|[Nn]otebooks?|[Ee]xercises?"
     rf"|Hint|[Ll]ayers?|[Hh]eads?|[Ii]nvariants?)[ \n]{LIST}"  # of the paper and the course
     rf"|(Sections of the paper|Minutes):\*\* {LIST}|\([A-Z], (\w+, )*\w+\)"  # the head; shapes
-    r"|\bA?\d+\.\d+(?=( \([\w, ]+\))?\*\*)|\b(A\d|[01]\d)_\w+|^ *\d+\. |^\| \d+ \|"  # items
+    r"|\b[A-J\d]+\.\d+(?=( \([\w, ]+\))?\*\*)|\b0\d_\w+|^ *\d+\. |^\| \d+ \|"  # items
     r"|\b[A-Za-z]\w*(-\d+)?\w*",  # words such as GPT-2, Latin-1 and H100
     re.M | re.S,
 )
@@ -125,7 +131,7 @@ def printed_verdict(number, answer):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_wrong_answers_are_rejected_with_a_hint(name):
-    for number, exercise in course.exercises(name[:2]).items():
+    for number, exercise in course.exercises(number_of(name)).items():
         assert exercise.wrong
         for answer in exercise.wrong:
             assert not passes(exercise, answer), f"{number}: {answer}"

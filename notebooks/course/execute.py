@@ -13,7 +13,7 @@ import sys
 
 import nbformat
 
-CHECK = re.compile(r'\bcheck\("([A\d]+\.\d+)"')
+CHECK = re.compile(r'\bcheck\("(\w+\.\d+)"')
 
 
 def solutions(notebook):
