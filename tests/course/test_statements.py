@@ -19,6 +19,8 @@ STATEMENTS = [
     ("05", "harder to learn by heart, 0.31", r"Dropout 0.1: ([\d.]+) on known", 0.31, 0.1),
     ("05", "the unseen ones are better, 1.67", r"Dropout 0.1: .* ([\d.]+) on unseen", 1.67, 0.3),
     ("05", "The gradient is $3x^2 = 12$", r"cube at 2: ([\d.]+)", 12, 0),
+    ("06", "the cache hardly helps", r" 16 sub-words: +([\d.]+) times", 1.2, 0.9),
+    ("06", "about ten times as fast", r"192 sub-words: +([\d.]+) times", 10, 6),
     ("B", "10,000 is the nearest", r"words +([\d,]+) entries", 7758, 2200),
     ("B", "one held-out pair in ten", r"(\d+)% of the held-out pairs", 10, 2),
     ("B", "Less than three times", r"sentence ([\d.]+) times shorter", 2.4, 0.5),
