@@ -25,6 +25,9 @@ STATEMENTS = [
     ("B", "one held-out pair in ten", r"(\d+)% of the held-out pairs", 10, 2),
     ("B", "Less than three times", r"sentence ([\d.]+) times shorter", 2.4, 0.5),
     ("B", "About half. One long", r"With random batches (\d+)%", 50, 8),
+    ("C", "The rows are nearly one-hot", r"file 1: the largest weight .* ([\d.]+) on", 0.91, 0.09),
+    ("C", "not one row is copied", r"copy \[2, [^]]*\]\n(\d+) of 50", 0, 0),
+    ("C", "the rows of the heads add up to one", r"of a head: ([\d.]+) to", 1, 0),
 ]
 
 
