@@ -119,52 +119,6 @@ def measures_buckets(answer):
     return True
 
 
-def packed(lengths, width, order=lambda lengths: np.argsort(lengths)[::-1]):
-    """First fit: rows of indices whose lengths sum to at most `width`."""
-    rows = []
-    for i in order(lengths):
-        fits = (row for row in rows if sum(lengths[j] for j in row) + lengths[i] <= width)
-        row = next(fits, None)
-        if row is None:
-            rows.append(row := [])
-        row.append(int(i))
-    return rows
-
-
-def packs(answer):
-    """B.4: whether a function packs all sentences, into few rows that are not too long."""
-    random = RANDOM(8)
-    for _ in range(20):
-        lengths = random.integers(2, 30, random.integers(1, 100)).tolist()
-        width = int(random.integers(30, 60))
-        rows = [list(row) for row in answer([*lengths], width)]
-        if sorted(int(i) for row in rows for i in row) != list(range(len(lengths))):
-            return False
-        if any(sum(lengths[i] for i in row) > width for row in rows):
-            return False
-        if len(rows) > len(packed(lengths, width)):
-            return False
-    return True
-
-
-def is_an_order(answer):
-    """B.5: whether a function gives a shuffled order that only its arguments determine."""
-    pairs = 50
-    seen = set()
-    for seed in range(3):
-        for epoch in range(3):
-            order = np.asarray(answer(pairs, seed, epoch))
-            np.random.random(3)  # another part of the program draws, too
-            again = np.asarray(answer(pairs, seed, epoch))
-            if not np.array_equal(order, again):
-                return False
-            if sorted(order.tolist()) != list(range(pairs)):
-                return False
-            seen.add(tuple(order.tolist()))
-    in_turns = [np.abs(np.diff(order)).mean() for order in seen]
-    return len(seen) == 9 and min(in_turns) > 5
-
-
 EXERCISES = {
     "B.1": Exercise(
         test=encodes_words,
@@ -211,36 +165,6 @@ EXERCISES = {
         ),
     ),
     "B.4": Exercise(
-        test=packs,
-        hint=(
-            "np.argsort(lengths)[::-1] goes from the longest to the shortest; keep the space that "
-            "is left in each row, and open a new row only where none has enough."
-        ),
-        wrong=(
-            lambda lengths, width: [[i] for i in range(len(lengths))],
-            lambda lengths, width: [list(range(len(lengths)))],
-            lambda lengths, width: packed(lengths, width, order=np.argsort),
-            lambda lengths, width: packed(lengths, width, order=lambda n: range(len(n))),
-            lambda lengths, width: packed(lengths, width)[:-1],
-            7,
-        ),
-    ),
-    "B.5": Exercise(
-        test=is_an_order,
-        hint=(
-            "np.random.default_rng([seed, epoch]) is a generator of its own, which no other "
-            "part of a program uses; the same two numbers give the same permutation."
-        ),
-        wrong=(
-            lambda pairs, seed, epoch: np.random.permutation(pairs),
-            lambda pairs, seed, epoch: RANDOM(seed).permutation(pairs),
-            lambda pairs, seed, epoch: RANDOM(seed + epoch).permutation(pairs),
-            lambda pairs, seed, epoch: np.roll(np.arange(pairs), 7 * seed + epoch),
-            lambda pairs, seed, epoch: RANDOM([seed, epoch]).integers(0, pairs, pairs),
-            range(50),
-        ),
-    ),
-    "B.6": Exercise(
         test=lambda answer: abs(float(answer) - 25) < 0.02,
         hint=(
             "the tokens of all updates that are not padding, divided by the number of pairs that "

@@ -17,6 +17,31 @@ def _figure(width=7.5, height=3.8):
     return figure, panel
 
 
+def plot_targets(label, epsilons, vocab_size):
+    """The smoothed target q of a label as bars, one panel for each epsilon.
+
+    Args:
+      label: its id.
+      epsilons: of the label smoothing.
+      vocab_size: the number of sub-words.
+    """
+    figure = Figure(figsize=(8.4, 3.2), dpi=80, layout="constrained")
+    panels = figure.subplots(1, len(epsilons), sharey=True)
+    for panel, e in zip(panels, epsilons):
+        q = np.full(vocab_size, e / vocab_size)
+        q[label] += 1 - e
+        colors = [ORANGE if i == label else BLUE for i in range(vocab_size)]
+        bars = panel.bar(range(vocab_size), q, color=colors)
+        panel.bar_label(bars, [f"{value:.2g}" for value in q], padding=2, fontsize=9)
+        panel.set(xlabel="sub-word (orange: the label)", title=f"epsilon = {e:g}", ylim=(0, 1.1))
+        panel.set_xticks(range(vocab_size))
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    panels[0].set_ylabel("target q")
+    figure.suptitle("The target of one position")
+    return figure
+
+
 def plot_smoothed_loss(p_label, losses):
     """Loss of a token against the probability of its label.
 

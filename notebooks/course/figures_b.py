@@ -150,19 +150,20 @@ def plot_lengths(samples, x):
     return figure
 
 
-def plot_fractions(fractions, x):
+def plot_fractions(fractions, x, title):
     """Plots percentages as horizontal bars from 0 to 100, with their values.
 
     Args:
       fractions: a dict from the name of a bar to its fraction, 0 to 1.
       x: name of the axis.
+      title: of the figure.
     """
     figure = Figure(figsize=(8.0, 0.5 * len(fractions) + 0.9), dpi=90, layout="constrained")
     panel = figure.subplots()
     values = [100 * fraction for fraction in fractions.values()]
     bars = panel.barh(list(fractions), values, color=COLORS[0], height=0.6)
     panel.bar_label(bars, [f"{value:.0f}%" for value in values], padding=4)
-    panel.set(xlim=(0, 108), xlabel=x)
+    panel.set(xlim=(0, 108), xlabel=x, title=title)
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
     return figure

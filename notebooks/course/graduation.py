@@ -20,6 +20,7 @@ from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.data.tokenizer import load_tokenizers
 
 CERTIFICATE = pathlib.Path("certificate.html")  # in the working directory
+RIGHT_BLEU = 80, 92  # of a right file; notebook 06 says where it comes from
 
 
 def require_all_blanks(file):
@@ -118,12 +119,14 @@ def certificate(losses, score, example, difference, own):
       own: the learner's sentence and its translation.
     """
     right = "as the reference" if example == TRANSLATION else f"the reference: {TRANSLATION}"
+    low, high = RIGHT_BLEU
     same = "the same model" if difference < 1e-4 else "not yet the same model"
     lines = {
         "Updates": f"{len(losses):,}",
         "Loss": f"{np.mean(losses[:100]):.2f} at the beginning, {np.mean(losses[-100:]):.2f} "
         "at the end",
-        "BLEU": f"{score:.1f} on sentences of the built-in corpus that it had not seen",
+        "BLEU": f"{score:.1f} on sentences of the built-in corpus that it had not seen "
+        f"(a right file: {low} to {high}; notebook 06 says what another number means)",
         SENTENCE: f"{example} ({right})",
         "Difference to the package": f"{difference:.1e}, weights of everyday language ({same})",
         own[0]: own[1],

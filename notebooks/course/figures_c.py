@@ -1,0 +1,48 @@
+"""The drawings of notebook C. Each function returns a `matplotlib.figure.Figure`."""
+
+from course.plots import create_panels, draw_matrix
+
+import numpy as np
+
+
+def plot_heads(rows, columns, heads, title):
+    """Draws the attention of one head in several files.
+
+    Args:
+      rows, columns: the sub-words, T and S of them.
+      heads: a dict from the name of a panel to weights (T, S).
+      title: of the figure.
+    """
+    figure, panels = create_panels(len(heads), 4.9, 4.9)
+    for panel, (name, weights) in zip(panels, heads.items()):
+        draw_matrix(panel, weights, rows, columns, 0.0, 1.0, numbers=False)
+        panel.set_title(name)
+    image = panels[-1].images[0]
+    figure.colorbar(image, ax=panels, label="attention weight", shrink=0.7)
+    figure.suptitle(title)
+    return figure
+
+
+def plot_findings(findings, rounding):
+    """Draws which invariant each file breaks.
+
+    Args:
+      findings: a dict from the name of a file to a dict from the invariant to its difference.
+      rounding: the largest difference that counts as zero.
+    """
+    invariants = list(next(iter(findings.values())))
+    values = np.array([[row[name] for name in invariants] for row in findings.values()])
+    figure, (panel,) = create_panels(1, 9.5, 5.2)
+    is_broken = values > rounding
+    panel.imshow(is_broken, cmap="cividis", vmin=-0.6, vmax=1.2, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        if is_broken[row, column]:
+            panel.text(column, row, f"{value:.2g}", ha="center", va="center", fontsize=9)
+    panel.set_xticks(range(len(invariants)), invariants, rotation=30, ha="right")
+    panel.set_yticks(range(len(findings)), list(findings))
+    panel.set_xticks(np.arange(len(invariants) - 1) + 0.5, minor=True)
+    panel.set_yticks(np.arange(len(findings) - 1) + 0.5, minor=True)
+    panel.grid(which="minor", color="white", linewidth=1)
+    panel.tick_params(which="both", length=0)
+    panel.set_title("Light: the file breaks the invariant, by this difference")
+    return figure
