@@ -86,6 +86,7 @@ def plot_schedules(schedule):
         panel.plot(warmup, peak, "o", color=color)
         panel.text(*place, f"{name}\npeak {peak:.6f}", color=color)
     panel.set_xticks(range(0, 24_001, 4000), [f"{tick:,}" for tick in range(0, 24_001, 4000)])
+    panel.set_title("The learning rate of Equation 3")
     panel.set(xlabel="update", ylabel="learning rate", xlim=(0, 24_000), ylim=(0, 0.00085))
     return figure
 
@@ -109,7 +110,7 @@ def plot_training(losses, validation, floor, guess):
     )
     panel.axhline(guess, color="0.4", linestyle=":", label="a blind guess, ln V")
     panel.axhline(floor, color=BLUE, linestyle="--", linewidth=1, label="lowest with smoothing")
-    panel.set(xlabel="update", ylabel="loss (nats per token)")
+    panel.set(xlabel="update", ylabel="loss (nats per token)", title="Your first training")
     panel.set_ylim(bottom=0)
     panel.legend(frameon=False)
     return figure
@@ -130,6 +131,7 @@ def plot_averages(singles, averaged):
     panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     panel.minorticks_off()
     panel.set(xlabel="update", ylabel="loss on unseen sentences\n(nats, logarithmic)")
+    panel.set_title("One checkpoint, and the average of five")
     panel.set_ylim(top=10)  # the average of the first checkpoints may lie far above
     panel.legend(frameon=False)
     return figure
