@@ -1,5 +1,6 @@
 """Headless Chromium for tests: fixtures, and functions that read a page."""
 
+import contextlib
 import json
 import shutil
 
@@ -23,13 +24,19 @@ def browser():
         yield driver
 
 
+@contextlib.contextmanager
+def page_size(browser, width, height):
+    """The size of the page in CSS pixels."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.fixture(params=[400, 900])
 def width(browser, request):
-    """The width of the page in CSS pixels."""
-    size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    yield request.param
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    with page_size(browser, request.param, 1000):
+        yield request.param
 
 
 @pytest.fixture(params=["light", "dark"])

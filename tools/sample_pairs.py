@@ -31,12 +31,12 @@ def draw(pairs):
     for source, target in pairs:
         if len(source.split()) in WORDS and not LEFT_OUT.search(source):
             first.setdefault(source, target)
-    return random.Random(1).sample(sorted(first.items()), NUMBER)
+    return sorted(random.Random(1).sample(sorted(first.items()), NUMBER))
 
 
 def main():
     """Writes the file."""
-    pairs = sorted(draw(open_corpus(sys.argv[1], "en", "es").read("train")))
+    pairs = draw(open_corpus(sys.argv[1], "en", "es").read("train"))
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
     preset = 9 | lzma.PRESET_EXTREME
     OUTPUT.write_bytes(lzma.compress(text.encode("utf-8"), preset=preset))

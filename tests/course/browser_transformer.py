@@ -89,11 +89,8 @@ def page(browser):
 
 @pytest.fixture(params=[390, 1280])
 def width(browser, request):
-    """The width of the page in CSS pixels."""
-    size = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    yield request.param
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    with chromium.page_size(browser, request.param, 900):
+        yield request.param
 
 
 @pytest.fixture(scope="module")

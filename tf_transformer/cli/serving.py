@@ -72,12 +72,9 @@ def serve(values: FlagValues) -> None:
             from tf_transformer.serving.ctranslate2_model import CTranslate2Model
 
             installed_version()
-            # Batches of short rows and of long ones.
-            options = {
-                "compute_type": values.compute_type,
-                "parallel": 2 * config.concurrent_batches,
-            }
-            load = functools.partial(CTranslate2Model, **options)
+            kind = values.compute_type
+            batches = 2 * config.concurrent_batches  # of short rows and of long ones
+            load = functools.partial(CTranslate2Model, compute_type=kind, parallel=batches)
             folders = [stack.enter_context(_exported_versions(folder)) for folder in exports]
             folders += [ctranslate2_export(folder, None) for folder in models]
         else:

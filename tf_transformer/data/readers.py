@@ -41,6 +41,7 @@ from tf_transformer.data.trees import open_treebank
 from tf_transformer.errors import UserError, explain_missing_package
 
 logger = logging.getLogger(__name__)
+_warn_once = functools.cache(logger.warning)  # a text is read several times
 
 POCKET_TREES = "pocket-trees"  # the built-in treebank
 TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.-]+)*(:[\d.*]+)?")
@@ -303,11 +304,6 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
     if not number:
         raise UserError(f"{name}: there is no text")
     yield from pairs
-
-
-@functools.cache  # a text is read several times
-def _warn_once(message: str) -> None:
-    logger.warning(message)
 
 
 def _is_header(pair: WeightedPair, languages: tuple[str, str]) -> bool:

@@ -92,6 +92,12 @@ def open_bytes(path: str | None) -> Iterator[IO[bytes]]:
         raise UserError(f"{name}: not a complete {ending} file ({error})") from None
 
 
+def check_list(items: Any, example: str) -> None:
+    """Raises: TypeError for a string in place of a list, whose characters would be its items."""
+    if isinstance(items, (str, bytes)):
+        raise TypeError(f"{items!r} is one string: give a list, such as {example}")
+
+
 def one_line(text: str) -> str:
     """Replaces the line ends in a text by blanks; other characters, such as U+2028, are text."""
     return text.strip("\r\n").replace("\r\n", " ").replace("\r", " ").replace("\n", " ")

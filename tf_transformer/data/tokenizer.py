@@ -22,6 +22,7 @@ from tf_transformer.config import DataConfig
 from tf_transformer.data.normalization import normalize_by, normalizer_spec
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags
+from tf_transformer.data.text_files import check_list
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.host import number_of_cores
@@ -206,8 +207,7 @@ class Tokenizer(tf.Module):
 
         Raises: TypeError for a string in place of a list.
         """
-        if isinstance(texts, str):
-            raise TypeError(f"one string: give a list of texts, [{texts!r}]")
+        check_list(texts, '["Anna sleeps."]')
         tags, sentences = zip(*(split_tag(text, self.tags) for text in texts))
         rows = self._python.encode(list(sentences), add_eos=True, num_threads=number_of_cores())
         return [[self.tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]

@@ -4,7 +4,7 @@ import itertools
 import logging
 import re
 from collections.abc import Container, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tf_transformer.data.languages import (
     split_sentences,
 )
 from tf_transformer.data.tags import add_tag, split_tag
-from tf_transformer.data.text_files import LINE_SEPARATORS
+from tf_transformer.data.text_files import LINE_SEPARATORS, check_list
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import BLANK, PAD
@@ -78,12 +78,6 @@ def word_indices(pieces: Sequence[str]) -> list[int]:
     """Returns for each sub-word of a text the index of its word, from 0; blanks separate words."""
     beginnings = itertools.accumulate(pieces)
     return [len(f"{text}.".replace(BLANK, " ").split()) - 1 for text in beginnings]
-
-
-def check_list(items: Any, example: str) -> None:
-    """Raises: TypeError for a string in place of a list, whose characters would be its items."""
-    if isinstance(items, (str, bytes)):
-        raise TypeError(f"{items!r} is one string: give a list, such as {example}")
 
 
 def encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.config import DEFAULT_GENERATION, DecodeConfig, GenerationConfig, SamplingConfig
+from tf_transformer.data.text_files import check_list
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.decoding.ensemble import Model, load_models, members, single_model
@@ -27,7 +28,6 @@ from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     SCORED_TOKENS,
     Translation,
-    check_list,
     check_n_best,
     encode,
     find_long,

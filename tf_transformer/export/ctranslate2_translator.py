@@ -18,11 +18,10 @@ from typing import Any
 
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tags import split_tag, vocabulary_tags
-from tf_transformer.data.text_files import LINE_SEPARATORS
+from tf_transformer.data.text_files import LINE_SEPARATORS, check_list
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     Translation,
-    check_list,
     check_n_best,
     find_long,
     length_batches,

@@ -71,11 +71,13 @@ class BatchPlan:
         """The updates, the batches and the disk space of a run, as text."""
         settings, batches = self.config.train, self.batches
         row = "  {:14} {:>15} {:>14} {:>9} {:>12} {:>21}".format
-        columns = "rows x length,tokens a side,an epoch,accumulation,rows of a micro-batch"
+        columns = (
+            "rows x length", "tokens a side", "an epoch", "accumulation", "rows of a micro-batch"
+        )  # fmt: skip
         lines = [
             f"  updates        {settings.train_steps:,}, {batches.per_epoch:,} an epoch: "
             f"{settings.train_steps / batches.per_epoch:,.1f} epochs",
-            row("batches", *columns.split(",")),
+            row("batches", *columns),
         ]
         for each in batches.buckets:
             shape, tokens = f"{each.rows} x {each.length}", f"{each.rows * each.length:,}"

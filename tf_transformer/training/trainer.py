@@ -175,9 +175,14 @@ class Trainer:
         if not settings.micro_batch_tokens:  # a GPU begins with the whole batch: `_fit_memory`
             tokens = self.config.data.batch_tokens if self._gpus else MICRO_BATCH_TOKENS
             self.plan = self.plan.with_micro_batches(tokens)
-        accumulate, weighted = self.plan.accumulation_steps > 1, self.train_batches.weighted
-        arguments = self.plan.config, self.precision, strategy, accumulate
-        self.update = Update(*arguments, jit_compile=self._jit_compile, weighted=weighted)
+        self.update = Update(
+            self.plan.config,
+            self.precision,
+            strategy,
+            accumulate=self.plan.accumulation_steps > 1,
+            jit_compile=self._jit_compile,
+            weighted=self.train_batches.weighted,
+        )
         self.model, self.optimizer = self.update.model, self.update.optimizer
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
