@@ -95,6 +95,15 @@ def test_doctor(folder):
     run(folder, "-c", "import importlib_resources", program="python")
 
 
+def test_the_sentences_of_the_guide_to_the_layers(folder):
+    """Its table of an English-Spanish program has what the built-in model says."""
+    guide = (ROOT / "docs" / "guides" / "keras.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([A-Z][^|]+\.) \|.* \| ([^|(]+\.)(?: \(.+\))? \|$", guide, re.M)
+    assert len(rows) == 6
+    text, translations = ("".join(f"{line}\n" for line in lines) for lines in zip(*rows))
+    assert run(folder, "translate", "--model_dir=tatoeba-en-es", text=text) == translations
+
+
 def answer_of(url, data):
     """The JSON of an answer; None while the server loads its model."""
     with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url, data) as response:

@@ -218,9 +218,7 @@ RECIPES = {
             "rounded": "",
             "computed": (
                 "An update takes 0.6 seconds on two CPU cores with AVX-512 instructions for "
-                "bfloat16,\nso the whole takes about 40 minutes. These weights come from a run "
-                "that was shortened on its\nway: its first 2,187 updates had the learning rates of "
-                "a longer one."
+                "bfloat16,\nso the whole takes about 40 minutes."
             ),
             "languages": "English-Spanish",
             "example": "Tom has never heard Mary sing.",

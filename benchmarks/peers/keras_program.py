@@ -11,6 +11,7 @@ Both kinds of layers get the same text, seed, batches, optimizer and updates. Th
 time of the training, the translations of the first sentences of the test text, and BLEU and chrF of
 all of it against the references, which are lower-cased and stripped of punctuation like the text.
 With --translations=FILE, it scores the translations of another system in the same form instead.
+With --backup=FOLDER, a training that was stopped goes on after its last full epoch.
 """
 
 import argparse
@@ -146,6 +147,7 @@ def main():
     parser.add_argument("--updates", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--backup", help="a folder for the state of the training")
     parser.add_argument("--output", help="a file for the translations and the losses, as JSON")
     parser.add_argument("--translations", help="a file of another system's translations")
     args = parser.parse_args()
@@ -191,6 +193,7 @@ def main():
         epochs=max(1, round(args.updates / per_epoch)),
         validation_data=(*validation, (validation[1] != 0).astype("float32")),
         validation_batch_size=250,
+        callbacks=[keras.callbacks.BackupAndRestore(args.backup)] if args.backup else [],
         verbose=2,
     )
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
