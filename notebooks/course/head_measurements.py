@@ -13,7 +13,6 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
-import tensorflow as tf
 from pocket.grammar import DETERMINERS
 from pocket.lexicon import ADJECTIVES, NOUNS
 
