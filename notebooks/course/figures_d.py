@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 SIZE = 11  # points of the words
-FAINT = 0.02  # edges with a smaller weight are not drawn
+FAINT = 0.05  # edges with a smaller weight are not drawn
 
 
 def plot_edges(queries, keys, heads, only=None, title=""):
