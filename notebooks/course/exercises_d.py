@@ -43,7 +43,7 @@ def rolls_out(rollout):
 
 
 def first_layer_on_the_left(layers):
-    """A wrong answer to 08.2: multiplies in the order of the list."""
+    """A wrong answer to D.2: multiplies in the order of the list."""
     product = np.eye(layers[0].shape[-1])
     for weights in layers:
         product = product @ (weights.mean(axis=0) + np.eye(len(product))) / 2
@@ -51,7 +51,7 @@ def first_layer_on_the_left(layers):
 
 
 def without_residuals(layers):
-    """A wrong answer to 08.2: leaves the residual connections out."""
+    """A wrong answer to D.2: leaves the residual connections out."""
     product = np.eye(layers[0].shape[-1])
     for weights in layers:
         product = weights.mean(axis=0) @ product

@@ -1,17 +1,26 @@
-"""Measures heads on many sentences (notebook D): where they attend, and what they are worth."""
+"""Measures heads of `my_transformer.py` (notebook D): where they attend, what they are worth.
+
+Shapes: B sentences, S source, T target, H heads, L layers.
+"""
+
+from course.graduation import load_weights, vocabularies
 
 import contextlib
+import functools
 import re
 from collections import Counter
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
-import tensorflow as tf
 from pocket.grammar import DETERMINERS
 from pocket.lexicon import ADJECTIVES, NOUNS
 
-from tf_transformer.decoding.inference import target_log_probs, teacher_forcing
-
+SIZES = {  # of the built-in models: N, d_model, heads, dff, sub-words, dropout, norm
+    "pocket-en-de": (2, 128, 4, 512, 2000, 0.1, "post"),
+    "tatoeba-en-de": ((6, 2), 320, 5, 1280, 8000, 0.1, "pre"),
+    "tatoeba-en-es": ((4, 2), 256, 4, 1024, 8000, 0.1, "pre"),
+}
 _NOUNS = [noun for kind in NOUNS.values() for noun in kind]
 # The forms of an English noun -> the forms of the German noun that translates it.
 TRANSLATIONS = {}
@@ -35,6 +44,23 @@ EVERYDAY = [  # sentences of the kind that the real-language model learned
 ]
 
 
+# What *it* can be -> the German for it, and the German pronoun.
+SUBJECTS = {
+    "dog": ("Der Hund", "er"),
+    "bird": ("Der Vogel", "er"),
+    "lion": ("Der Löwe", "er"),
+    "bear": ("Der Bär", "er"),
+    "cat": ("Die Katze", "sie"),
+    "cow": ("Die Kuh", "sie"),
+    "mouse": ("Die Maus", "sie"),
+    "snake": ("Die Schlange", "sie"),
+    "horse": ("Das Pferd", "es"),
+    "animal": ("Das Tier", "es"),
+    "child": ("Das Kind", "es"),
+    "pig": ("Das Schwein", "es"),
+}
+
+
 class Example(NamedTuple):
     """A sentence pair: its sub-words, and the attention weights by name, without padding."""
 
@@ -51,31 +77,83 @@ class Case(NamedTuple):
     goals: list
 
 
-def attention_of(translator, pairs):
-    """The `Example` of each (English, German) pair, 50 pairs at a time."""
-    examples = []
-    for first in range(0, len(pairs), 50):
-        inp, tar = encode(translator, pairs[first : first + 50])
-        model = translator.model
-        batch = model.encoder.attention_weights(inp) | teacher_forcing(model, inp, tar)[1]
-        batch = {name: weights.numpy() for name, weights in batch.items()}
-        for i, (source, target) in enumerate(zip(inp, tar)):
+class MyTranslator:
+    """Your Transformer with the weights of a built-in model, and its vocabularies.
+
+    Args:
+      mine: the module `my_transformer`.
+      name: of the built-in model, a key of `SIZES`.
+    """
+
+    def __init__(self, mine, name):
+        self.mine, (self.source, self.target) = mine, vocabularies(name)
+        self.model = mine.Transformer(*SIZES[name])
+        load_weights(self.model, name)
+
+    def encode(self, pairs):
+        """Pairs of texts -> padded ids: ... END (B, S), and START ... END (B, T + 1)."""
+        start, end = self.mine.START, self.mine.END
+        inp = [[*self.source.encode(text), end] for text, _ in pairs]
+        tar = [[start, *self.target.encode(text), end] for _, text in pairs]
+        return self.mine.pad(inp), self.mine.pad(tar)
+
+    def translate(self, *texts):
+        """The translations of some texts by your greedy search."""
+        inp, _ = self.encode([(text, "") for text in texts])
+        return [self.target.decode(ids) for ids in self.mine.greedy_search(self.model, inp)]
+
+    def pieces(self, ids):
+        """The sub-words of ids; both vocabularies have the same."""
+        names = {self.mine.PAD: "[PAD]", self.mine.START: "[START]", self.mine.END: "[END]"}
+        return [names.get(i) or self.target.id_to_piece(i) for i in map(int, ids)]
+
+    def attention(self, text, translation=None):
+        """The `Example` of a text and a translation; None for your model's own."""
+        translation = self.translate(text)[0] if translation is None else translation
+        return self.attentions([(text, translation)])[0]
+
+    def attentions(self, pairs):
+        """The `Example` of each pair of texts, 50 at a time."""
+        return [
+            example for i in range(0, len(pairs), 50) for example in self._batch(pairs[i : i + 50])
+        ]
+
+    def _batch(self, pairs):
+        inp, tar = self.encode(pairs)
+        with recorded(self.model.encoder) as weights:
+            weights |= self.model(inp, tar[:, :-1])[1]
+        arrays = {name: np.array(values) for name, values in weights.items()}
+        for i, (source, target) in enumerate(zip(inp, tar[:, 1:])):
             source, target = source[source > 0], target[target > 0]
             own = {}
-            for name, weights in batch.items():
+            for name, values in arrays.items():
                 queries = len(source) if "encoder" in name else len(target)
                 keys = len(target) if "block1" in name else len(source)
-                own[name] = weights[i, :, :queries, :keys]
-            pieces = translator.source.pieces(source), translator.target.pieces(target)
-            examples.append(Example(*pieces, own))
-    return examples
+                own[name] = values[i, :, :queries, :keys]
+            yield Example(self.pieces(source), self.pieces(target), own)
 
 
-def encode(translator, pairs):
-    """The ids of both sides of some pairs, padded: (B, S) and (B, T)."""
-    sources, targets = zip(*pairs)
-    inp = translator.source.encode(list(sources)).to_tensor()
-    return inp, translator.target.encode(list(targets)).to_tensor()
+@contextlib.contextmanager
+def recorded(encoder):
+    """Yields a dict, which gets the weights (B, H, S, S) of your encoder's layers by name.
+
+    `EncoderLayer` drops the weights, so this listens to its `MultiHeadAttention`.
+    """
+    weights = {}
+
+    def listening(name, call):
+        @functools.wraps(call)  # with its signature
+        def recording(*args, **kwargs):
+            output, weights[name] = call(*args, **kwargs)
+            return output, weights[name]
+
+        return recording
+
+    with contextlib.ExitStack() as stack:
+        for i, layer in enumerate(encoder.enc_layers, start=1):
+            call = listening(f"encoder_layer{i}", layer.mha.call)
+            stack.enter_context(mock.patch.object(layer.mha, "call", call))
+        yield weights
 
 
 def words_of(pieces):
@@ -101,11 +179,10 @@ def by_words(weights, queries, keys):
 
 def encoder_words(translator, text):
     """The words of a text, and the weights of all encoder heads between them (L, H, S, S)."""
-    ids = translator.source.encode([text]).to_tensor()
-    layers = translator.model.encoder.attention_weights(ids).values()
-    at = words_of(translator.source.pieces(ids[0]))
-    stacked = np.stack([weights[0].numpy() for weights in layers])
-    return [word for word, _ in at], by_words(stacked, at, at)
+    pieces, _, weights = translator.attention(text, "")
+    at = words_of(pieces)
+    layers = np.stack([values for name, values in weights.items() if "encoder" in name])
+    return [word for word, _ in at], by_words(layers, at, at)
 
 
 def determiners_and_nouns(examples):
@@ -135,33 +212,11 @@ def translated_nouns(examples):
 
 
 @contextlib.contextmanager
-def without_heads(block, heads):
-    """Silences some heads of a `MultiHeadAttention`: their rows of W^O are 0 inside `with`."""
-    kernel = block.dense.kernel.numpy()  # (H d_v, D), W^O
-    silent = kernel.copy()
-    for head in heads:
-        silent[head * block.value_depth : (head + 1) * block.value_depth] = 0
-    block.dense.kernel.assign(silent)
+def replaced(layer, weights):
+    """Gives a Keras layer other weights, inside `with`."""
+    own = layer.get_weights()
+    layer.set_weights(weights)
     try:
         yield
     finally:
-        block.dense.kernel.assign(kernel)
-
-
-@contextlib.contextmanager
-def uniform_weights(block):
-    """Makes all weights of a `MultiHeadAttention` equal inside `with`: queries of 0."""
-    saved = [variable.numpy() for variable in block.wq.variables]
-    for variable in block.wq.variables:
-        variable.assign(tf.zeros_like(variable))
-    try:
-        yield
-    finally:
-        for variable, values in zip(block.wq.variables, saved):
-            variable.assign(values)
-
-
-def loss_of(model, inp, tar):
-    """Mean of -ln p over the sub-words of the references, in nats."""
-    real = tf.cast(tar > 0, tf.float32)
-    return float(-tf.reduce_sum(target_log_probs(model, inp, tar) * real) / tf.reduce_sum(real))
+        layer.set_weights(own)

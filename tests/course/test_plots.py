@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from course import figures_02, plots
+from course import figures_02, figures_d, plots
 from course.architecture_diagram import BOXES, plot_stacks, plot_transformer
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -49,6 +49,12 @@ FIGURES = {
     "bars": (plots.plot_bars, ({"with": [1, 2], "without": [3, 4]}, NAMES, "padding, %"),
              {"padding, %", "with", "without"}),
     "beam": (plots.plot_beam, (BEAM, BEAM_NAMES, (2, 5, 6), "two steps"), {"[START]\n0.00"}),
+    "edges": (figures_d.plot_edges, (TOKENS, TOKENS[:3], {"head 1": np.eye(4, 3)}, [1], "scores"),
+              {*LABELS, "head 1", "scores"}),
+    "edges of a long sentence": (figures_d.plot_edges, (NAMES * 12, NAMES * 12, {"a": np.eye(24)}),
+                                 {*NAMES, "a"}),
+    "tables": (figures_d.plot_tables, ({"a": np.eye(2), "b": np.eye(2)}, NAMES, TOKENS[:2]),
+               {"a", "b", "1.00", *NAMES}),
     "transformer": (plot_transformer, (), {"N×", "Q", "K", "V", "Positional\nEncoding"}),
     "stacks": (plot_stacks, (3,), {"Encoder layer 3", "Decoder layer 1", "K, V"}),
 }  # fmt: skip
@@ -59,6 +65,13 @@ def test_everything_is_inside_the_figure(draw, arguments, expected):
     figure = draw(*arguments)
     assert expected <= set(texts(figure))
     assert_everything_is_inside(figure)
+
+
+def test_the_opacity_of_an_edge_is_its_weight():
+    weights = np.array([[0.25, 0.75, 0.0], [0.5, 0.0, 0.5]])
+    figure = figures_d.plot_edges(TOKENS[:2], TOKENS[:3], {"head": weights}, only=[0])
+    edges = [line for line in figure.axes[0].lines if len(line.get_xdata())]
+    assert sorted(line.get_alpha() for line in edges) == [0.25, 0.75]
 
 
 def test_hidden_cells_are_gray_and_have_no_number():
