@@ -36,11 +36,12 @@ def plot_throughput(series):
       series: a dict from a name to the numbers of sentences at the same time and the throughputs.
     """
     figure, (panel,) = create_panels(1, 7.5, 3.8)
-    for (name, (counts, rates)), color, marker, below in zip(series.items(), COLORS, "os", (1, 0)):
+    highest = np.max([rates for _, rates in series.values()], axis=0)
+    for (name, (counts, rates)), color, marker in zip(series.items(), COLORS, "os"):
         panel.plot(counts, rates, marker=marker, color=color, label=name)
-        for count, rate in zip(counts, rates):
-            panel.annotate(f"{rate:.0f}", (count, rate), (0, -16 if below else 8), color=color,
-                           textcoords="offset points", ha="center")  # fmt: skip
+        for count, rate, top in zip(counts, rates, highest):
+            panel.annotate(f"{rate:.0f}", (count, rate), (0, 8 if rate == top else -16),
+                           color=color, textcoords="offset points", ha="center")  # fmt: skip
     panel.set_xscale("log", base=2)
     panel.set_xticks(counts, map(str, counts))
     panel.set_ylim(0, 1.2 * max(max(rates) for _, rates in series.values()))

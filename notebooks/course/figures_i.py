@@ -40,7 +40,7 @@ def plot_data_parallel():
         color = (BLUE, ORANGE)[i]
         name = ("even rows", "odd rows")[i]
         _box(panel, 2.2, y, 1.5, 1.0, f"replica {i}\n{name}", color)
-        _box(panel, 4.3, y, 1.7, 1.0, "loss sum of\nits tokens,\nits gradients", color)
+        _box(panel, 4.3, y, 1.7, 1.0, "loss, with the\nweight of its\ntokens; gradients", color)
         _box(panel, 8.6, y, 1.7, 1.0, "Adam: the\nsame update\nof its copy", color)
         _arrow(panel, (1.45, 2.2 - 0.4 * i), (2.15, y + 0.5))
         _arrow(panel, (3.75, y + 0.5), (4.25, y + 0.5))
@@ -64,9 +64,9 @@ def plot_differences(differences):
         panel.annotate(f"{middle:.1%}", (middle, row), (0, 9), textcoords="offset points",
                        ha="center", color=color, weight="bold")  # fmt: skip
     panel.set_yticks(range(len(differences)), list(differences))
-    panel.set(xscale="log", ylim=(-0.5, len(differences) - 0.2), xlim=(1e-3, 2),
-              xlabel="difference, as a part of the gradient (medians in numbers)",
-              title="Mean of eight means against the mean of all tokens: one point a batch")  # fmt: skip
+    panel.set_title("Mean of eight means against the mean of all tokens, one point a batch")
+    panel.set_xlabel("difference, as a part of the gradient (numbers: medians)")
+    panel.set(xscale="log", ylim=(-0.5, len(differences) - 0.2), xlim=(5e-4, 2))
     panel.set_xticks([0.001, 0.01, 0.1, 1], ["a thousandth", "a hundredth", "a tenth", "all"])
     panel.grid(axis="x", alpha=0.3)
     return figure
