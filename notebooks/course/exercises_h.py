@@ -2,29 +2,13 @@
 
 from course import Exercise
 
-import base64
-import json
 import math
 
 import numpy as np
 
 
-def sends_any_bytes(instance):
-    """H.1: whether a function returns JSON from which the bytes can be decoded."""
-    for data in (b"caf\xe9", b"Anna sleeps.", b"", bytes(range(256))):
-        row = json.loads(json.dumps(instance(data)))
-        if isinstance(row, str):  # right where the bytes are UTF-8
-            if row.encode() != data:
-                return False
-            continue
-        row = row["text"] if set(row) == {"text"} else row
-        if set(row) != {"b64"} or base64.b64decode(row["b64"], validate=True) != data:
-            return False
-    return True
-
-
 def batch_for(rate, fixed, each):
-    """H.2: the smallest n with n / (fixed + each n) >= rate, in sentences per second and ms."""
+    """H.1: the smallest n with n / (fixed + each n) >= rate, in sentences per second and ms."""
     if 1000 / each <= rate:
         return None
     return math.ceil(rate * fixed / (1000 - rate * each) - 1e-9)
@@ -45,7 +29,7 @@ def is_batch_for(function):
 
 
 def latencies(arrivals, fixed, each):
-    """H.3: latencies of a server that answers together all requests that wait, in ms."""
+    """H.2: latencies of a server that answers together all requests that wait, in ms."""
     done, now = [], 0.0
     while len(done) < len(arrivals):
         now = max(now, arrivals[len(done)])
@@ -88,7 +72,7 @@ def _without_waiting(arrivals, fixed, each):
 
 
 def newest(names):
-    """H.4: the folder that a server loads."""
+    """H.3: the folder that a server loads."""
     versions = [name for name in names if name.isascii() and name.isdigit()]
     return max(versions, key=int, default=None)
 
@@ -106,7 +90,7 @@ def is_newest(function):
 
 
 def quantize(matrix):
-    """H.5: 8-bit integers and the scale of each row."""
+    """H.4: 8-bit integers and the scale of each row."""
     matrix = np.asarray(matrix, float)
     scales = np.abs(matrix).max(axis=1) / 127
     scales[scales == 0] = 1
@@ -132,18 +116,6 @@ def is_quantize(function):
 
 EXERCISES = {
     "H.1": Exercise(
-        test=sends_any_bytes,
-        hint=(
-            "base64.b64encode returns bytes in ASCII: decode them to a string, and put it where "
-            "the interface expects it"
-        ),
-        wrong=(
-            lambda data: data,
-            lambda data: data.decode("utf-8", "replace"),
-            lambda data: {"b64": base64.b64encode(data)},
-        ),
-    ),
-    "H.2": Exercise(
         test=is_batch_for,
         hint=(
             "solve 1000 n / (fixed + each n) = rate for n and round up; no n reaches 1000 / each "
@@ -157,7 +129,7 @@ EXERCISES = {
             lambda rate, fixed, each: 30,
         ),
     ),
-    "H.3": Exercise(
+    "H.2": Exercise(
         test=are_latencies,
         hint=(
             "a batch begins when the last one is done, or at the next arrival if that is later; it "
@@ -170,7 +142,7 @@ EXERCISES = {
             lambda arrivals, fixed, each: [fixed + each] * len(arrivals),
         ),
     ),
-    "H.4": Exercise(
+    "H.3": Exercise(
         test=is_newest,
         hint=(
             'compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells '
@@ -182,7 +154,7 @@ EXERCISES = {
             lambda names: max((name for name in names if name.isdigit()), default=None),
         ),
     ),
-    "H.5": Exercise(
+    "H.4": Exercise(
         test=is_quantize,
         hint="the scale of a row is its largest absolute value / 127; round row / scale",
         wrong=(

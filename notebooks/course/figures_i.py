@@ -34,13 +34,13 @@ def plot_data_parallel():
     figure = Figure(figsize=(9.5, 3.6), dpi=90, layout="constrained")
     panel = figure.subplots()
     panel.set_axis_off()
-    panel.set(xlim=(0, 10.4), ylim=(0, 4))
+    panel.set(xlim=(0, 10.4), ylim=(0, 4), title="One update by two replicas")
     _box(panel, 0.1, 1.45, 1.3, 1.1, "batch\n(B rows)", "0.3")
     for i, y in enumerate((2.65, 0.35)):
         color = (BLUE, ORANGE)[i]
         name = ("even rows", "odd rows")[i]
         _box(panel, 2.2, y, 1.5, 1.0, f"replica {i}\n{name}", color)
-        _box(panel, 4.3, y, 1.7, 1.0, "loss sum of\nits tokens,\nits gradients", color)
+        _box(panel, 4.3, y, 1.7, 1.0, "loss, with the\nweight of its\ntokens; gradients", color)
         _box(panel, 8.6, y, 1.7, 1.0, "Adam: the\nsame update\nof its copy", color)
         _arrow(panel, (1.45, 2.2 - 0.4 * i), (2.15, y + 0.5))
         _arrow(panel, (3.75, y + 0.5), (4.25, y + 0.5))
@@ -50,19 +50,23 @@ def plot_data_parallel():
     return figure
 
 
-def plot_tokens(tokens):
-    """The target tokens of each replica, one panel for each kind of batch.
+def plot_differences(differences):
+    """A point for each batch, a row for each kind of batches, and the medians.
 
     Args:
-      tokens: a dict from the kind to the tokens of the replicas.
+      differences: a dict from the kind to the relative differences of its batches.
     """
-    figure = Figure(figsize=(9.5, 3.0), dpi=90, layout="constrained")
-    panels = figure.subplots(1, len(tokens), sharey=True)
-    for panel, (kind, values), color in zip(panels, tokens.items(), COLORS):
-        panel.bar(np.arange(len(values)), values, color=color)
-        panel.set_title(kind)
-        panel.set_xticks(range(len(values)))
-        panel.set_xlabel("replica")
-        panel.grid(axis="y", alpha=0.3)
-    panels[0].set_ylabel("target tokens")
+    figure = Figure(figsize=(8.4, 3.2), dpi=90, layout="constrained")
+    panel = figure.subplots()
+    for row, (values, color) in enumerate(zip(differences.values(), COLORS)):
+        panel.plot(values, np.full(len(values), row), "o", color=color, alpha=0.5)
+        middle = np.median(values)
+        panel.annotate(f"{middle:.1%}", (middle, row), (0, 9), textcoords="offset points",
+                       ha="center", color=color, weight="bold")  # fmt: skip
+    panel.set_yticks(range(len(differences)), list(differences))
+    panel.set_title("Mean of eight means against the mean of all tokens, one point a batch")
+    panel.set_xlabel("difference, as a part of the gradient (numbers: medians)")
+    panel.set(xscale="log", ylim=(-0.5, len(differences) - 0.2), xlim=(5e-4, 2))
+    panel.set_xticks([0.001, 0.01, 0.1, 1], ["a thousandth", "a hundredth", "a tenth", "all"])
+    panel.grid(axis="x", alpha=0.3)
     return figure

@@ -1,7 +1,10 @@
-"""For notebooks 10 and A1: commands of the package, and whether the server is ready."""
+"""For notebooks F and H: commands of the package, and its server."""
 
+import atexit
+import socket
 import subprocess
 import sys
+import time
 import urllib.request
 
 
@@ -18,6 +21,24 @@ def command_line(command):
         print(done.stdout)
     done.check_returncode()
     return done.stdout
+
+
+def start_server(folder):
+    """Starts the server in the background and waits until it is ready.
+
+    It ends with the notebook.
+
+    Returns: the process; the port.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # the system chooses a free port
+        port = free.getsockname()[1]
+    command = ["serve", f"--export_dir={folder}", f"--port={port}", "--quiet"]
+    server = subprocess.Popen([sys.executable, "-m", "tf_transformer", *command])
+    atexit.register(server.terminate)
+    while server.poll() is None and not is_ready(f"http://127.0.0.1:{port}"):
+        time.sleep(0.2)
+    return server, port
 
 
 def is_ready(address):
