@@ -30,7 +30,7 @@ def rotate_halves(vector, position, base=10000.0):
 
 
 def rotate_pairs(vector, position, base=10000.0):
-    """A wrong answer to 11.2: numbers 2i and 2i + 1 are a pair."""
+    """A wrong answer to G.2: numbers 2i and 2i + 1 are a pair."""
     vector = np.asarray(vector, float)
     angles = position * base ** (-np.arange(0, len(vector), 2) / len(vector))
     cos, sin = np.cos(angles), np.sin(angles)
@@ -53,29 +53,8 @@ def is_rotate_halves(function):
     return True
 
 
-def min_p(probabilities, p):
-    """G.3: keeps tokens with at least p times the largest probability."""
-    probabilities = np.asarray(probabilities, float)
-    kept = np.where(probabilities >= p * probabilities.max(), probabilities, 0)
-    return kept / kept.sum()
-
-
-def is_min_p(function):
-    """Whether a function computes `min_p`."""
-    rng = np.random.default_rng(13)
-    pairs = ((5, 0.1), (40, 0.3), (40, 0.02), (7, 0.999), (3, 0.5))
-    cases = [(rng.dirichlet(np.full(size, 0.4)), p) for size, p in pairs]
-    cases.append((np.array([0.125, 0.5, 0.25, 0.125]), 0.5))  # 0.25 is at the limit
-    for probabilities, p in cases:
-        result = np.asarray(function(probabilities.copy(), p), float)
-        expected = min_p(probabilities, p)
-        if result.shape != expected.shape or not np.allclose(result, expected, atol=1e-6):
-            return False
-    return True
-
-
 def corrupt_spans(tokens, spans):
-    """G.4: input and target of T5."""
+    """G.3: input and target of T5."""
     inputs, target, end = [], [], 0
     for number, (start, stop) in enumerate(spans):
         sentinel = f"<{number}>"
@@ -103,7 +82,7 @@ def is_corrupt_spans(function):
 
 
 def reached(mask, layers):
-    """G.5: which inputs can change which outputs after some layers."""
+    """G.4: which inputs can change which outputs after some layers."""
     return np.linalg.matrix_power(1 - np.asarray(mask, int), layers) > 0
 
 
@@ -143,17 +122,6 @@ EXERCISES = {
         ),
     ),
     "G.3": Exercise(
-        test=is_min_p,
-        hint="the limit is p times the largest probability; what is kept sums to 1 again",
-        wrong=(
-            lambda probabilities, p: np.where(probabilities >= p, probabilities, 0),
-            lambda probabilities, p: np.where(
-                probabilities >= p * probabilities.max(), probabilities, 0
-            ),
-            lambda probabilities, p: probabilities,
-        ),
-    ),
-    "G.4": Exercise(
         test=is_corrupt_spans,
         hint=(
             "the target has each sentinel, then the tokens that it replaces, and one last "
@@ -167,7 +135,7 @@ EXERCISES = {
             ),
         ),
     ),
-    "G.5": Exercise(
+    "G.4": Exercise(
         test=is_reached,
         hint=(
             "after two layers, row i knows about column j if it sees some k that saw j: the "
