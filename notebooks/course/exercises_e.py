@@ -72,7 +72,7 @@ def is_f1(function):
 
 
 def f1_of_sets(gold, test):
-    """A wrong answer to 09.4: repeated brackets count once."""
+    """A wrong answer to E.4: repeated brackets count once."""
     gold, test = set(gold), set(test)
     return 100 * 2 * len(gold & test) / (len(gold) + len(test))
 
