@@ -23,9 +23,7 @@ def plot_rates(lengths, rates, medians):
     panel = figure.subplots()
     for (name, highest), color, marker in zip(rates.items(), COLORS, MARKERS):
         errors = [highest - medians[name], 0 * highest]
-        panel.errorbar(
-            lengths, highest, errors, color=color, marker=marker, capsize=3, label=name
-        )
+        panel.errorbar(lengths, highest, errors, color=color, marker=marker, capsize=3, label=name)
     panel.set_xscale("log", base=2)
     panel.set_xticks(lengths, lengths)
     panel.set(xlabel="positions n", ylabel="billion multiply-adds per second", ylim=(0, None))
