@@ -2,8 +2,6 @@
 
 from course import Exercise
 
-import collections
-
 import numpy as np
 
 
@@ -48,35 +46,6 @@ def is_linearize(function):
     return all(function(tree) == linearize(tree) for tree in trees)
 
 
-def f1(gold, test):
-    """E.4: F1 of two lists of brackets, in percent; equal brackets match one to one."""
-    matched = sum((collections.Counter(gold) & collections.Counter(test)).values())
-    return 100 * 2 * matched / (len(gold) + len(test))
-
-
-def is_f1(function):
-    """Whether a function is `f1`, on random lists with repeated brackets."""
-    rng = np.random.default_rng(9)
-    labels = ["S", "NP", "VP"]
-    for _ in range(20):
-        lists = []
-        for size in rng.integers(3, 9, size=2):
-            starts = rng.integers(0, 2, size=size)
-            kinds = rng.integers(0, 3, size=size)
-            lists.append(
-                [(int(start), int(start) + 2, labels[kind]) for start, kind in zip(starts, kinds)]
-            )
-        if not np.isclose(function(*map(list, lists)), f1(*lists)):
-            return False
-    return True
-
-
-def f1_of_sets(gold, test):
-    """A wrong answer to 09.4: repeated brackets count once."""
-    gold, test = set(gold), set(test)
-    return 100 * 2 * len(gold & test) / (len(gold) + len(test))
-
-
 GPT_3_DAYS = 6 * 175e9 * 300e9 / (8 * 9.5e12) / 86400
 
 EXERCISES = {
@@ -115,18 +84,6 @@ EXERCISES = {
             str,
             lambda tree: linearize(tree).replace(" )", ")"),
             lambda tree: linearize(tree[1]),
-        ),
-    ),
-    "E.4": Exercise(
-        test=is_f1,
-        hint=(
-            "a bracket that occurs n times in one list and m times in the other gives min(n, m) "
-            "matches; F1 = 2 matched / (gold + test)"
-        ),
-        wrong=(
-            f1_of_sets,
-            lambda gold, test: f1(gold, test) / 100,
-            lambda gold, test: 100 * f1(gold, test) * len(test) / (len(gold) + len(test)),
         ),
     ),
 }

@@ -30,7 +30,7 @@ def crossover(d, k):
 
 
 def dilated_layers(n, k):
-    """The answer to A3.2."""
+    """The answer to J.2."""
     layers = 0
     while k**layers < n:
         layers += 1
@@ -44,12 +44,12 @@ def _counts_dilated(answer):
 
 
 def weight_bytes(layers, heads, batch, source, target):
-    """The answer to A3.3."""
+    """The answer to J.3."""
     return 4 * layers * heads * batch * (source**2 + target**2 + target * source)
 
 
 def restricted_operations(n, d, r):
-    """The answer to A3.4, for odd r."""
+    """The answer to J.4, for odd r."""
     seen = sum(min(n - 1, i + r // 2) - max(0, i - r // 2) + 1 for i in range(n))
     return 2 * d * seen
 

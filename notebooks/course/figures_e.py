@@ -112,6 +112,7 @@ def plot_rows(rows, base):
     panel.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=9)
     panel.set(xlim=(-2.6, 1.2), ylim=(len(rows) - 0.4, -0.6))
     panel.set_xlabel(f"BLEU on newstest2013, difference from base ({base})")
+    panel.set_title("Table 3: what each change gains or costs")
     panel.grid(axis="x", alpha=0.3)
     return figure
 
@@ -138,6 +139,7 @@ def plot_perplexity(rows, base):
     panel.axvline(perplexity, color="0.6", linestyle=":")
     panel.axhline(bleu, color="0.6", linestyle=":")
     panel.set(xlabel="perplexity per sub-word, newstest2013", ylabel="BLEU, newstest2013")
+    panel.set_title("Table 3: a lower perplexity is not always a higher BLEU")
     panel.grid(alpha=0.3)
     return figure
 
