@@ -87,7 +87,7 @@ def test_links_and_anchors_exist(path):
         if linked.is_relative_to(ROOT) and name_of(linked) in SITE_PAGES:
             continue  # written by the build of the site
         assert linked.exists(), target
-        if anchor:
+        if anchor and linked.suffix != ".html":  # the page's states: tests/course
             assert anchor in anchors(linked), target
 
 

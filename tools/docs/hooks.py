@@ -48,7 +48,7 @@ SOURCES = [
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
-HREF = re.compile(r'(?<=<a href=")([^"#:]*)(#[\w-]+)?(?=")')
+HREF = re.compile(r'(?<=<a href=")([^"#:]*)(#[^"]+)?(?=")')
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$\w])\$([^$\n]+?)\$(?!\w)", re.S)
 NOT_TEXT = re.compile(r"(<pre.*?</pre>|<code.*?</code>|<script.*?</script>|<[^>]*>)", re.S)
 
