@@ -38,6 +38,7 @@ PAGES = {
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/SLIDES.md": "course/slides.md",
+    "notebooks/TUTOR.md": "course/tutor.md",
     "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
