@@ -10,7 +10,7 @@ from course import ROOT, playable_page
 LINKS = sorted(
     {
         (path.name, state)
-        for path in (ROOT / "notebooks").glob("*.ipynb")
+        for path in [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks").glob("*.md")]
         for state in re.findall(r"\(transformer\.html#([^)]+)\)", path.read_text("utf-8"))
     }
 )
