@@ -180,7 +180,7 @@ def colab_button(page):
     url = f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/notebooks/{name}"
     cell = (
         f"!git clone -q --depth=1 https://github.com/{REPOSITORY} project "
-        "&& pip install -q './project[serving]' && ln -sfn project/notebooks/* ."
+        "&& pip install -q './project[serving]' && ln -s project/notebooks/* . 2>/dev/null"
     )
     return (
         f'<p><a class="md-button" href="{url}">Open in Colab</a> Run this cell first there:</p>\n'
