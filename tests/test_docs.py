@@ -173,13 +173,15 @@ def test_files_that_repeat_the_version():
 def test_the_first_cell_on_colab_keeps_the_learners_files(tmp_path):
     """It is run again in each notebook."""
     text = (ROOT / "notebooks" / "README.md").read_text("utf-8")
-    unpack = re.search(r"^!(.*unzip.*)$", text, re.M)[1].replace("/content", str(tmp_path))
+    cell = re.search(r"^!(.*unzip.*)$", text, re.M)[1]
     with zipfile.ZipFile(tmp_path / "tf_transformer.zip", "w") as file:
         file.writestr("notebooks/my_transformer.py", "empty")
-    own = tmp_path / "course" / "notebooks" / "my_transformer.py"
+    own = tmp_path / "project" / "notebooks" / "my_transformer.py"
     for content in ("empty", "written"):
-        subprocess.run(["bash", "-c", unpack], check=True, stdin=subprocess.DEVNULL)
-        assert own.read_text() == content
+        subprocess.run(
+            ["bash", "-c", f"pip() {{ :; }}; {cell}"], cwd=tmp_path, stdin=subprocess.DEVNULL
+        )
+        assert own.read_text() == content == (tmp_path / "my_transformer.py").read_text()
         own.write_text("written")
 
 

@@ -4,10 +4,12 @@
 The code between `# blank: NAME` and `# end` is what the reader writes.
 """
 
-from course import ROOT, Verdict, keras_path, not_your_code, recorded_calls
+from course import ROOT, UsesThePackage, Verdict, keras_path, not_your_code, recorded_calls
 
 import ast
+import contextlib
 import inspect
+import io
 import linecache
 import pathlib
 import re
@@ -115,6 +117,33 @@ def _problem(name, file, seconds):
     if name in unfinished(text):
         own = re.sub(r"^ *(\.\.\.|#).*", "", blanks(text)[name], flags=re.M).strip()
         return "The line `...` is still there: delete it" if own else "empty"
+    try:
+        return _first_difference(name, file, seconds)
+    except UsesThePackage as error:
+        return f"Your file {error}: write these lines yourself"
+
+
+def delegation(file, seconds=60):
+    """What a file takes or calls that is not the reader's code, with the blank, or "".
+
+    Args: as of `check_blank`.
+    """
+    from course.blank_cases import CASES
+
+    for name in CASES:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                _first_difference(name, file, seconds)
+        except UsesThePackage as error:
+            return f'Your file {error} (found by check("{name}"))'
+    return ""
+
+
+def _first_difference(name, file, seconds):
+    """Runs the cases of a blank: the first difference to the package or error, or "".
+
+    Raises: UsesThePackage if the reader's code takes or calls a function of others.
+    """
 
     def stop(*_):
         raise TimeoutError(f"it has not finished after {seconds} seconds of computing")
@@ -128,12 +157,12 @@ def _problem(name, file, seconds):
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         with recorded_calls(others, is_delegation) as called:
-            problem = _first_difference(name, file)
+            problem = _run_cases(name, file)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
     if called:
-        return f"Your file calls {called[0]}, which is not your code: write these lines yourself"
+        raise UsesThePackage(f"calls {called[0]}, which is not your code")
     return problem
 
 
@@ -148,8 +177,8 @@ def _is_called_by_the_reader(frame):
     return False
 
 
-def _first_difference(name, file):
-    """Runs the cases of a blank: the first difference to the package or error, or ""."""
+def _run_cases(name, file):
+    """`_first_difference`, without a limit of time, and without a look at the calls."""
     from course.blank_cases import CASES, IN_GRAPH, in_training
 
     cases, about = CASES[name], ""
@@ -157,12 +186,14 @@ def _first_difference(name, file):
         my_transformer(file)  # for the cells that follow
         module = my_transformer(file, [other for other in CASES if CASES[other] is cases])
         for function in _borrowed(module):
-            return f"Your file takes {function} from elsewhere: write it yourself"
+            raise UsesThePackage(f"takes {function} from elsewhere")
         for about, run in [("", cases), *[(GRAPH, in_training)] * (name in IN_GRAPH)]:
             for what, got, right, *wrong in run(module, np.random.default_rng(1)):
                 difference = _difference(what, got, right, wrong[0] if wrong else {})
                 if difference:
                     return about + difference
+    except UsesThePackage:
+        raise
     except SyntaxError as error:
         return f"Python cannot read this line:\n    {(error.text or '').strip()}\n  ({error.msg})"
     except Exception as error:

@@ -5,6 +5,8 @@
 
 import itertools
 import random
+import re
+from urllib.parse import parse_qsl
 
 import browser as chromium
 import numpy as np
@@ -21,6 +23,13 @@ from tf_transformer.data.pocket import read_pairs
 # The fixtures.
 browser, color_scheme = chromium.browser, chromium.color_scheme
 
+LINKS = sorted(
+    {
+        state
+        for path in playable_page.PAGE.parent.glob("*.ipynb")
+        for state in re.findall(r"\(transformer\.html#([^)]+)\)", path.read_text("utf-8"))
+    }
+)
 NOTHING_HIDDEN = tf.constant(0.0)
 FIRST = playable_page.EXAMPLES[0]
 CHARACTERS = (  # some of which the rules of normalization change
@@ -332,6 +341,17 @@ def test_a_link_opens_the_state(page):
     assert (find(page, "written").text, link(page)) == (before, shared)
     show(page, "beam=99&off=x&heads=y:1&weights=z&step=q&head=-3&rows=a,b&key=1e9&begin=%00")
     assert link(page).startswith("beam=6")
+
+
+@pytest.mark.parametrize("state", LINKS)
+def test_the_page_takes_each_link_of_a_notebook(page, state):
+    show(page, state)
+    given = dict(parse_qsl(state))
+    step = given.pop("step", None)  # not in the page's link where it opens with this step
+    assert step in [None, page.execute_script("return stepKey(now.steps[indexOfStep()])")]
+    if given.pop("tour", None):
+        assert any(texts(page, ".told"))
+    assert given.items() <= dict(parse_qsl(link(page))).items()
 
 
 def test_no_width_scrolls_sideways(page, width, color_scheme):

@@ -3,7 +3,7 @@
 import textwrap
 
 import pytest
-from course import blanks
+from course import blanks, graduation
 from course.blank_cases import CASES
 
 SOLUTION = blanks.SOLUTION.read_text("utf-8")
@@ -118,18 +118,32 @@ def test_solution_is_right_and_an_empty_blank_is_not(name, capsys):
     assert f"{name}: right!" in printed and f"{name}: not written yet" in printed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "code", "after"), DELEGATIONS)
-def test_delegation_is_refused(name, code, after, tmp_path, capsys):
+def write_delegation(folder, name, code, after):
+    """Writes the solution with other code in a blank, and more after the end of the file."""
     (blank,) = (found for found in blanks.BLANK.finditer(SOLUTION) if found[2] == name)
     written = textwrap.indent(f"{code}\n", blank[1])
     text = SOLUTION[: blank.start(3)] + written + SOLUTION[blank.end(3) :] + f"\n{after}\n"
-    file = tmp_path / "my_transformer.py"
+    file = folder / "my_transformer.py"
     file.write_text(text, "utf-8")
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code", "after"), DELEGATIONS)
+def test_delegation_is_refused(name, code, after, tmp_path, capsys):
+    file = write_delegation(tmp_path, name, code, after)
     assert not blanks.check_blank(name, file)
     printed = capsys.readouterr().out
     assert "not your code" in printed or "takes" in printed
     assert "yourself" in printed
+
+
+@pytest.mark.parametrize("name", ["scaled_dot_product_attention", "merge_heads"])
+def test_no_certificate_for_a_delegation(name, tmp_path):
+    delegation = next(each for each in DELEGATIONS if each[0] == name)
+    file = write_delegation(tmp_path, *delegation)
+    with pytest.raises(SystemExit, match=r"No certificate\. Your file .* yourself"):
+        graduation.require_all_blanks(file)
 
 
 @pytest.mark.slow

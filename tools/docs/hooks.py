@@ -8,6 +8,7 @@ import contextlib
 import html
 import io
 import logging
+import os
 import pathlib
 import posixpath
 import re
@@ -21,6 +22,7 @@ from mkdocs_jupyter.utils import slugify
 from tf_transformer.cli.main import COMMANDS, main
 
 ROOT = pathlib.Path(__file__).parents[2]
+REPOSITORY = os.environ.get("GITHUB_REPOSITORY")  # owner/name; set in a workflow of GitHub
 log = logging.getLogger("mkdocs.plugins.hooks")  # a warning fails a strict build
 
 # File of the repository -> page of the site.
@@ -38,6 +40,7 @@ PAGES = {
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/SLIDES.md": "course/slides.md",
+    "notebooks/TUTOR.md": "course/tutor.md",
     "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
@@ -48,7 +51,7 @@ SOURCES = [
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
-HREF = re.compile(r'(?<=<a href=")([^"#:]*)(#[\w-]+)?(?=")')
+HREF = re.compile(r'(?<=<a href=")([^"#:]*)(#[^"]+)?(?=")')
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$\w])\$([^$\n]+?)\$(?!\w)", re.S)
 NOT_TEXT = re.compile(r"(<pre.*?</pre>|<code.*?</code>|<script.*?</script>|<[^>]*>)", re.S)
 
@@ -147,7 +150,7 @@ def lower_anchor(anchor):
 
 @event_priority(-100)  # after the pages are rendered
 def on_page_content(content, page, config, files):
-    """Notebooks: links become links to pages, formulas become MathML."""
+    """Notebooks: a button for Colab, links become links to pages, formulas become MathML."""
     if not page.file.src_uri.endswith(".ipynb"):
         return content
     pieces = NOT_TEXT.split(SCRIPT.sub("", content))  # those scripts come from other hosts
@@ -166,7 +169,23 @@ def on_page_content(content, page, config, files):
             anchor = lower_anchor(anchor)
         return target.url_relative_to(page.file) + (anchor or module)
 
-    return HREF.sub(replace, "".join(pieces))
+    return colab_button(page) + HREF.sub(replace, "".join(pieces))
+
+
+def colab_button(page):
+    """A button that opens a notebook in Colab, and the cell to run first there, or ""."""
+    if not REPOSITORY:
+        return ""
+    name = posixpath.basename(page.file.src_uri)
+    url = f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/notebooks/{name}"
+    cell = (
+        f"!git clone -q --depth=1 https://github.com/{REPOSITORY} project "
+        "&& pip install -q './project[serving]' && ln -s project/notebooks/* . 2>/dev/null"
+    )
+    return (
+        f'<p><a class="md-button" href="{url}">Open in Colab</a> Run this cell first there:</p>\n'
+        f"<pre><code>{html.escape(cell)}</code></pre>\n"
+    )
 
 
 def mathml(match):
