@@ -1,34 +1,67 @@
-"""What notebook F shows: kinds of errors, and drawings as `matplotlib.figure.Figure`."""
+"""For notebook F: files, stored results, and kinds of errors."""
 
-from course.plots import COLORS, plot_curves
+from course.plots import COLORS
 
 import collections
+import csv
+import lzma
+import pathlib
 import re
 
 from matplotlib.figure import Figure
 
-from tf_transformer.visualization.history import read_history
+DATA = pathlib.Path(__file__).parents[1] / "data"
+PROGRAM_OF_2021 = {  # its sentences, and what it printed
+    "She handed him the money.": "ella le pasó el dinero",
+    "Tom has never heard Mary sing.": "tom nunca ha oído cantar a mary",
+    "Perhaps she will come tomorrow.": "tal vez ella vendrá mañana",
+    "I love to write.": "me encanta escribir",
+    "His French is improving little by little.": "su francés va a [UNK] sólo un poco",
+    "My hotel told me to call you.": "mi hotel me dijo que te [UNK]",
+}
 
-_ARTICLES = set("der die das den dem des ein eine einen einem einer eines".split())  # of German
+
+def write_splits(folder, train, validation, test):
+    """Writes FOLDER/SIZE/{train,validation,test}.tsv for the first SIZE training pairs."""
+    for size in (5_000, 10_000, 19_000):
+        splits = {"train": train[:size], "validation": validation, "test": test}
+        for name, pairs in splits.items():
+            path = pathlib.Path(folder, str(size), f"{name}.tsv")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = [f"{source}\t{target}\n" for source, target in pairs]
+            path.write_text("".join(lines), encoding="utf-8")
+
+
+def long_runs():
+    """The stored results of the notebook's commands.
+
+    Returns: the validation loss without a start, a dict from the size of the text to updates and
+      losses; and a dict with the texts "source" and "reference", and the translations by system.
+    """
+    losses = collections.defaultdict(lambda: ([], []))
+    with open(DATA / "learning-curves.csv", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            updates, values = losses[f"{int(line['pairs']):,} pairs"]
+            updates.append(int(line["update"]))
+            values.append(float(line["validation loss"]))
+    with lzma.open(DATA / "learning-curves.tsv.xz", "rt", encoding="utf-8") as file:
+        names, *rows = [line.rstrip("\n").split("\t") for line in file]
+    return losses, dict(zip(names, zip(*rows)))
 
 
 def kinds_of_error(source, translation, reference):
     """The classes of a wrong translation, by comparing its words with the reference."""
     find_words = re.compile(r"\w+").findall
-    ours, right = find_words(translation), find_words(reference)
+    ours, right = (find_words(text.lower()) for text in (translation, reference))
     our_counts, right_counts = collections.Counter(ours), collections.Counter(right)
     extra, missing = set(our_counts - right_counts), set(right_counts - our_counts)
-    names = missing & set(find_words(source))  # the same word in both languages
-
-    def beginning(word):
-        return "an article" if word.lower() in _ARTICLES else word[:3].lower()
-
-    beginnings = set(map(beginning, missing - names))
-    forms = {word for word in extra if beginning(word) in beginnings}
+    names = missing & set(find_words(source.lower()))  # the same word in both languages
+    beginnings = {word[:3] for word in missing - names if len(word) > 3}
+    forms = {word for word in extra if word[:3] in beginnings}
     classes = {
         "a name is wrong or missing": names,
-        "another form (first 3 letters equal) or article": forms,
-        "another word than the reference": len(extra) > len(forms) + len(names),
+        "another form of a word (first 3 letters equal)": forms,
+        "another word than the reference": extra - forms,
         "fewer words than the reference": len(ours) < len(right),
         "more words than the reference": len(ours) > len(right),
         "same words in another order": not extra and not missing,
@@ -36,31 +69,20 @@ def kinds_of_error(source, translation, reference):
     return [name for name, applies in classes.items() if applies]
 
 
-def plot_kinds(counts, total, x):
-    """Plots numbers as horizontal bars, with the percentage of `total` beside each.
-
-    Args:
-      counts: a dict from the name of a bar to its number.
-      total: the number that is 100%.
-      x: name of the axis.
-    """
+def plot_kinds(sources, translations, references):
+    """Plots how many of the wrong translations are in each class, as horizontal bars."""
+    triples = zip(sources, translations, references)
+    kinds = [kinds_of_error(*triple) for triple in triples if triple[1] != triple[2]]
+    counts = dict(collections.Counter(kind for each in kinds for kind in each).most_common())
     figure = Figure(figsize=(8.0, 0.5 * len(counts) + 0.9), dpi=90)
     figure.set_layout_engine("constrained")
     panel = figure.subplots()
     bars = panel.barh(list(counts), list(counts.values()), color=COLORS[0], height=0.6)
-    beside = [f"{number} ({number / total:.0%})" for number in counts.values()]
+    beside = [f"{number} ({number / len(kinds):.0%})" for number in counts.values()]
     panel.bar_label(bars, beside, padding=4)
-    panel.set(xlabel=x, xlim=(0, 1.3 * max([1, *counts.values()])))
+    panel.set(
+        xlabel=f"of {len(kinds)} wrong translations", xlim=(0, 1.3 * max([1, *counts.values()]))
+    )
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
     return figure
-
-
-def plot_losses(model_dir):
-    """Plots the training and the validation loss over the updates of a run."""
-    names = {"train": "training, with label smoothing", "validation": "validation"}
-    series = {}
-    for kind, name in names.items():
-        lines = read_history(model_dir)[kind]
-        series[name] = [line["step"] for line in lines], [line["loss"] for line in lines]
-    return plot_curves(series, "updates", "loss, nats per sub-word", from_zero=True)

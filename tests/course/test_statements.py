@@ -166,6 +166,23 @@ STATEMENTS = [
     ("J", "29% of it for base", r"your products +9.53e\+17, (\d+)%", 29, 0),
     ("J", "42% for big", r"your products +9.68e\+18, (\d+)%", 42, 0),
     ("J", "47% at 3,000 sub-words", r"at 3,000 sub-words: (\d+)%", 47, 0),
+    ("F", "the rules find 131", r"(\d+) suspects", 131, 0),
+    ("F", "95 by their numbers", r"numbers: (\d+)", 95, 0),
+    ("F", "and 37 by their lengths", r"lengths: (\d+)", 37, 0),
+    ("F", "BLEU gives the copy 1.1", r"copy of the source +BLEU +([\d.]+)", 1.1, 0.1),
+    ("F", "Its chrF is 15.3", r"copy of the source .* chrF +([\d.]+)", 15.3, 0.1),
+    ("F", "11.4 pieces for a Spanish sentence", r"with Spanish: ([\d.]+)", 11.4, 0.1),
+    ("F", "against 19.5", r"with German: ([\d.]+)", 19.5, 0.1),
+    ("F", "6% are rare", r"2,000 sub-words: .* (\d+)% are", 6, 1),
+    ("F", "of 8,000 already 72%", r"8,000 sub-words: .* (\d+)% are", 72, 1),
+    ("F", "5.66 nats", r"another source: ([\d.]+)", 5.66, 0.2),
+    ("F", "against 5.56", r"the right source: ([\d.]+)", 5.56, 0.2),
+    ("F", "costs it 1.5 nats", r"another source: .* ([\d.]+) after 400", 4.6, 0.3),
+    ("F", "BLEU is 6.8", r"your own model +BLEU +([\d.]+)", 6.8, 2),
+    ("F", "this is 11.0, 12.6", r"nothing, 5,000 +BLEU +([\d.]+)", 11.0, 0.1),
+    ("F", "12.6 and 12.9", r"nothing, 19,000 +BLEU +([\d.]+)", 12.9, 0.1),
+    ("F", "BLEU 6.2 against 11.0", r"fine-tuned, 5,000 +BLEU +([\d.]+)", 6.2, 0.1),
+    ("F", "In 115 of 500", r"(\d+) of 500 have", 115, 0),
 ]
 
 
