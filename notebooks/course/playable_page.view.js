@@ -457,7 +457,8 @@ const TOURS = {
     Object.assign(state, { look: `${step.name}:${head + 1}`, row: { ...state.row, encoder: it } });
     show();
     tell("translation", `Head ${head + 1} of the ${blockName(step.name)}, gives ${percent(value)} of the weight of
-      “it” to “animal”. Figure 4 of the paper shows such a head with “its”.`);
+      “it” to “animal”, the most of all heads of this small model. In Figure 4 of the paper, two heads
+      attend sharply from “its”.`);
   }],
   scale: ["what the scale is for", () => showWithout("scale", (w, before) => largest(w) - largest(before),
     ({ weights: [w, before] }) => `has its largest weight rise from ${percent(largest(before))} to
