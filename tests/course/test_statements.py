@@ -71,7 +71,8 @@ STATEMENTS = [
     ("F", "BLEU is 6.8", r"your own model +BLEU +([\d.]+)", 6.8, 2),
     ("F", "this is 11.0, 12.6", r"nothing, 5,000 +BLEU +([\d.]+)", 11.0, 0.1),
     ("F", "12.6 and 12.9", r"nothing, 19,000 +BLEU +([\d.]+)", 12.9, 0.1),
-    ("F", "BLEU 6.2 against 11.0", r"fine-tuned, 5,000 +BLEU +([\d.]+)", 6.2, 0.1),
+    ("F", "BLEU 6.2, 6.4 and 6.8", r"fine-tuned, 5,000 +BLEU +([\d.]+)", 6.2, 0.1),
+    ("F", "6.4 and 6.8 for the three", r"fine-tuned, 19,000 +BLEU +([\d.]+)", 6.8, 0.1),
     ("F", "In 115 of 500", r"(\d+) of 500 have", 115, 0),
 ]
 
