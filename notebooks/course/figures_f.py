@@ -80,9 +80,8 @@ def plot_kinds(sources, translations, references):
     bars = panel.barh(list(counts), list(counts.values()), color=COLORS[0], height=0.6)
     beside = [f"{number} ({number / len(kinds):.0%})" for number in counts.values()]
     panel.bar_label(bars, beside, padding=4)
-    panel.set(
-        xlabel=f"of {len(kinds)} wrong translations", xlim=(0, 1.3 * max([1, *counts.values()]))
-    )
+    panel.set(xlabel=f"of {len(kinds)} wrong translations", title="Kinds of errors, by rough rules",
+              xlim=(0, 1.3 * max([1, *counts.values()])))  # fmt: skip
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
     return figure
