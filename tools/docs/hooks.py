@@ -41,6 +41,7 @@ PAGES = {
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/SLIDES.md": "course/slides.md",
     "notebooks/TUTOR.md": "course/tutor.md",
+    "notebooks/data/README.md": "course/sentence_pairs.md",
     "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
