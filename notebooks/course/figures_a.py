@@ -232,8 +232,10 @@ def plot_encoder_decoders(source, target, weights):
         _concatenated(right, x, i + 1)
         right.plot([x, end], [1.95, 2.8], color=ORANGE, linewidth=0.5 + 6 * weight, zorder=1)
     _operation(right, end, 2.9, "+")
-    _wire(right, (end, 3.2), (end, 3.7), color=ORANGE)
-    right.text(end + 0.12, 3.43, f"$c_{last + 1}$", va="center", fontsize=13)
+    # The context vector passes the state, and joins it on the way to the word (Luong et al. 2015).
+    beside = end - 0.62
+    _wire(right, (end, 3.2), (end, 3.45), (beside, 3.45), (beside, 4.6), (end, 4.6), color=ORANGE)
+    right.text(beside - 0.12, 3.45, f"$c_{last + 1}$", va="center", ha="right", fontsize=13)
     _wire(right, (end + 0.4, 4.0), (end + 0.9, 4.0), (end + 0.9, 2.3), (end + 0.2, 2.3),
           color=GREEN)  # fmt: skip
     right.text(end + 1.0, 3.0, f"query\n$s_{last + 1}$", va="center", fontsize=11, color=GREEN)
