@@ -45,7 +45,7 @@ class PublishedMetric(NamedTuple):
     fits: Callable[[DataConfig], bool]  # of the settings of a model's text
 
 
-# `Trainer.validate` (training/trainer.py) measures a validation text by `score` of bleu.py instead.
+# Validations of a training do not use this table: see `Trainer._translation_scores`.
 METRICS = {
     "bleu": Metric(
         "BLEU",

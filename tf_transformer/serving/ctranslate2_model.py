@@ -2,8 +2,8 @@
 
 Its signatures are `serving_default`, `nbest`, `score` and `count_tokens` of a SavedModel.
 CTranslate2 has no attention weights of each layer and head, which `alignments` returns, and the
-rows of a batch cannot have options of their own, which the other signatures of
-`export/signatures.py` take. Unusual rows have the results that it describes, in every batch.
+rows of a batch cannot have options of their own, which `translate_with_options`, `sample` and
+`alternatives` take. Unusual rows have the results that `export/signatures.py` describes.
 """
 
 import functools

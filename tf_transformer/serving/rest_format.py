@@ -8,7 +8,8 @@ A request in rows has a response in rows, one in columns a response in columns:
     {"signature_name": "score", "inputs": {"source": ["a sentence"], "target": ["ein Satz"]}}
     {"outputs": {...}}
 
-`export/signatures.py` defines the inputs of a signature.
+`export/signatures.py` defines the inputs of a signature. The values stay Python lists here:
+`tensorflow_model.py` makes the tensors.
 """
 
 import base64
