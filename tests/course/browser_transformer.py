@@ -5,7 +5,6 @@
 
 import itertools
 import random
-import re
 from urllib.parse import parse_qsl
 
 import browser as chromium
@@ -14,6 +13,7 @@ import pytest
 import tensorflow as tf
 from browser import console_errors, find, overflow, texts, wait
 from course import playable_page
+from page_links import page_links
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -23,13 +23,7 @@ from tf_transformer.data.pocket import read_pairs
 # The fixtures.
 browser, color_scheme = chromium.browser, chromium.color_scheme
 
-LINKS = sorted(
-    {
-        state
-        for path in playable_page.PAGE.parent.glob("*.ipynb")
-        for state in re.findall(r"\(transformer\.html#([^)]+)\)", path.read_text("utf-8"))
-    }
-)
+LINKS = sorted({state for _, state in page_links()})
 NOTHING_HIDDEN = tf.constant(0.0)
 FIRST = playable_page.EXAMPLES[0]
 CHARACTERS = (  # some of which the rules of normalization change

@@ -5,15 +5,9 @@ import re
 from urllib.parse import parse_qsl
 
 import pytest
-from course import ROOT, playable_page
+from course import playable_page
+from page_links import page_links
 
-LINKS = sorted(
-    {
-        (path.name, state)
-        for path in [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks").glob("*.md")]
-        for state in re.findall(r"\(transformer\.html#([^)]+)\)", path.read_text("utf-8"))
-    }
-)
 ATTENTION = "project scores scaled masked weights heads output".split()
 
 
@@ -42,7 +36,7 @@ def keys_of(page, name):
     return re.findall(r"(?:^|, ) *(\w+): ", body, re.M)
 
 
-@pytest.mark.parametrize(("notebook", "state"), LINKS)
+@pytest.mark.parametrize(("notebook", "state"), page_links())
 def test_links_of_notebooks_name_what_the_page_has(page, notebook, state):
     data, _ = playable_page.read(page)
     known = {

@@ -179,10 +179,9 @@ def colab_button(page):
         return ""
     name = posixpath.basename(page.file.src_uri)
     url = f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/notebooks/{name}"
-    cell = (
-        f"!git clone -q --depth=1 https://github.com/{REPOSITORY} project "
-        "&& pip install -q './project[serving]' && ln -s project/notebooks/* . 2>/dev/null"
-    )
+    course = (ROOT / "notebooks" / "README.md").read_text("utf-8")
+    (cell,) = re.findall(r"^!git clone .+$", course, re.M)
+    cell = cell.replace("ADDRESS", f"https://github.com/{REPOSITORY}")
     return (
         f'<p><a class="md-button" href="{url}">Open in Colab</a> Run this cell first there:</p>\n'
         f"<pre><code>{html.escape(cell)}</code></pre>\n"
