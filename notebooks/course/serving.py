@@ -29,6 +29,8 @@ def start_server(folder):
     It ends with the notebook.
 
     Returns: the process; the port.
+    Raises:
+      RuntimeError: the server ended before it was ready.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # the system chooses a free port
@@ -36,7 +38,9 @@ def start_server(folder):
     command = ["serve", f"--export_dir={folder}", f"--port={port}", "--quiet"]
     server = subprocess.Popen([sys.executable, "-m", "tf_transformer", *command])
     atexit.register(server.terminate)
-    while server.poll() is None and not is_ready(f"http://127.0.0.1:{port}"):
+    while not is_ready(f"http://127.0.0.1:{port}"):
+        if server.poll() is not None:
+            raise RuntimeError("the server ended: its message is where Jupyter was started")
         time.sleep(0.2)
     return server, port
 
