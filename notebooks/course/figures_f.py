@@ -11,32 +11,40 @@ import re
 from matplotlib.figure import Figure
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
-PROGRAM_OF_2021 = {  # its sentences, and what it printed
-    "She handed him the money.": "ella le pasó el dinero",
-    "Tom has never heard Mary sing.": "tom nunca ha oído cantar a mary",
-    "Perhaps she will come tomorrow.": "tal vez ella vendrá mañana",
-    "I love to write.": "me encanta escribir",
-    "His French is improving little by little.": "su francés va a [UNK] sólo un poco",
-    "My hotel told me to call you.": "mi hotel me dijo que te [UNK]",
+PROGRAM_OF_2021 = {  # columns: its sentences, and what it printed
+    "English": (
+        "She handed him the money.",
+        "Tom has never heard Mary sing.",
+        "Perhaps she will come tomorrow.",
+        "I love to write.",
+        "His French is improving little by little.",
+        "My hotel told me to call you.",
+    ),
+    "the program, 2021": (
+        "ella le pasó el dinero",
+        "tom nunca ha oído cantar a mary",
+        "tal vez ella vendrá mañana",
+        "me encanta escribir",
+        "su francés va a [UNK] sólo un poco",
+        "mi hotel me dijo que te [UNK]",
+    ),
 }
 
 
 def write_splits(folder, train, validation, test):
-    """Writes FOLDER/SIZE/{train,validation,test}.tsv for the first SIZE training pairs."""
-    for size in (5_000, 10_000, 19_000):
-        splits = {"train": train[:size], "validation": validation, "test": test}
-        for name, pairs in splits.items():
-            path = pathlib.Path(folder, str(size), f"{name}.tsv")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lines = [f"{source}\t{target}\n" for source, target in pairs]
-            path.write_text("".join(lines), encoding="utf-8")
+    """Writes FOLDER/{train,validation,test}.tsv."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, pairs in {"train": train, "validation": validation, "test": test}.items():
+        lines = [f"{source}\t{target}\n" for source, target in pairs]
+        (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
 def long_runs():
     """The stored results of the notebook's commands.
 
     Returns: the validation loss without a start, a dict from the size of the text to updates and
-      losses; and a dict with the texts "source" and "reference", and the translations by system.
+      losses; the sources and the references of the test; and the translations by system.
     """
     losses = collections.defaultdict(lambda: ([], []))
     with open(DATA / "learning-curves.csv", encoding="utf-8") as file:
@@ -46,7 +54,8 @@ def long_runs():
             values.append(float(line["validation loss"]))
     with lzma.open(DATA / "learning-curves.tsv.xz", "rt", encoding="utf-8") as file:
         names, *rows = [line.rstrip("\n").split("\t") for line in file]
-    return losses, dict(zip(names, zip(*rows)))
+    sources, references, *translations = zip(*rows)
+    return losses, sources, references, dict(zip(names[2:], translations))
 
 
 def kinds_of_error(source, translation, reference):
