@@ -45,18 +45,19 @@ def _arrow(panel, *points):
     )
 
 
-def _canvas(width, height):
-    """A figure whose coordinates are inches."""
+def _canvas(width, height, title):
+    """A figure whose coordinates are inches, with its title at the top."""
     figure = Figure(figsize=(width, height), dpi=90)
     panel = figure.add_axes((0, 0, 1, 1))
     panel.set(xlim=(0, width), ylim=(0, height))
     panel.set_axis_off()
+    panel.text(width / 2, height - 0.2, title, ha="center", va="center", fontsize=12)
     return figure, panel
 
 
 def plot_scaled_dot_product_attention():
     """Draws the left half of Figure 2."""
-    figure, panel = _canvas(3.6, 4.5)
+    figure, panel = _canvas(3.6, 4.9, "Scaled Dot-Product Attention")
     x, value_x = 1.05, 2.15
     boxes = {"MatMul": MATMUL, "Scale": SCALE, "Mask (opt.)": MASK, "SoftMax": SOFTMAX}
     for i, (text, color) in enumerate(boxes.items()):
@@ -73,7 +74,7 @@ def plot_scaled_dot_product_attention():
 
 def plot_multi_head_attention():
     """Draws the right half of Figure 2."""
-    figure, panel = _canvas(4.2, 4.7)
+    figure, panel = _canvas(4.2, 5.1, "Multi-Head Attention")
     for name, x in {"V": 0.65, "K": 1.75, "Q": 2.85}.items():
         panel.text(x, 0.15, f"${name}$", ha="center", fontsize=13)
         _arrow(panel, (x, 0.4), (x, 0.83))
@@ -134,10 +135,7 @@ def plot_three_uses(source, target):
         shown = np.ones(hidden.shape)
         look = {"low": 0, "high": 1.4, "numbers": False, "hidden": hidden}
         plots.draw_matrix(panel, shown, queries, keys, **look)
-        panel.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
-        panel.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
-        panel.grid(which="minor", color="white")
-        panel.tick_params(which="minor", length=0)
+        plots.separate_cells(panel, len(queries), len(keys))
         panel.set_title(name, fontsize=11)
         panel.set(xlabel="keys", ylabel="queries")
     return figure
@@ -148,12 +146,15 @@ def plot_masked(panels, rows, columns):
 
     Args:
       panels: a dict from a title to (`[T, S]`, mask that broadcasts to it; where it is 1, the
-        cell is gray).
+        cell is gray). Matrices with negative values share their colors; those of the others go
+        from 0 to 1.
       rows, columns: the queries and the keys.
     """
     figure, axes = plots.create_panels(len(panels), 3.0, 2.9)
+    limit = max(np.max(np.abs(values)) for values, _ in panels.values())
     for panel, (title, (values, hidden)) in zip(axes, panels.items()):
-        plots.draw_matrix(panel, values, rows, columns, hidden=hidden)
+        low, high = (-limit, limit) if np.min(values) < 0 else (0, 1)
+        plots.draw_matrix(panel, values, rows, columns, low, high, hidden=hidden)
         panel.set_title(title, fontsize=11)
     axes[0].set_ylabel("queries")
     axes[0].set_xlabel("keys")
@@ -167,7 +168,7 @@ def plot_fanned_out(words, heads):
       words: the two words of the sentence.
       heads: their number.
     """
-    figure, panel = _canvas(9.9, 0.62 * heads + 1.2)
+    figure, panel = _canvas(9.9, 0.62 * heads + 1.5, f"Multi-head attention with {heads} heads")
     top = 0.62 * heads + 0.25
     titles = {0.85: "1 words", 2.75: "2 projections", 5.05: "3 queries, keys,\nvalues",
               6.75: "4 attention", 8.7: "5 side by side,\ntimes $W^O$"}  # fmt: skip
@@ -189,7 +190,8 @@ def plot_fanned_out(words, heads):
         _grid(panel, 6.55, y - 0.12, 2, 3, Z, 0.12)
         panel.text(7.1, y, f"$Z_{i + 1}$", ha="center", va="center", fontsize=10)
         _grid(panel, 7.65 + 0.25 * i, top - 0.9, 2, 3, Z, 0.25 / 3)
-        _arrow(panel, (7.3, y), (7.6, top - 0.8))
+    panel.plot((7.35, 7.35), (top - 0.3, y - 0.15), color=LINE, linewidth=1)
+    _arrow(panel, (7.35, top - 0.82), (7.6, top - 0.82))
     panel.text(8.65, top - 0.6, f"$Z_1 \\ldots Z_{heads}$", ha="center", fontsize=11)
     panel.text(7.75, middle - 0.5, "×", ha="center", va="center", fontsize=14)
     _grid(panel, 8.0, middle - 1.5, 24, 4, LINEAR, 0.25 / 3)
@@ -207,50 +209,8 @@ def _grid(panel, x, y, rows, columns, color, cell=0.15):
         panel.add_patch(Rectangle(corner, cell, cell, fc=color, ec=LINE, lw=0.5, zorder=3))
 
 
-class _Page:
-    """A page of matrices, placed in inches from its upper left corner."""
-
-    def __init__(self, width, height, tokens, highlighted):
-        self.figure, self.paper = _canvas(width, height)
-        self.width, self.height = width, height
-        self.tokens, self.highlighted = plots.labels(tokens), highlighted
-
-    def text(self, x, y, text, size=11, **options):
-        """Writes text; (x, y) is its left end and its middle."""
-        self.paper.text(x, self.height - y, text, va="center", fontsize=size, **options)
-
-    def scores(self, name, values, x, y, width, height, low, high):
-        """Draws a matrix of tokens as a heat map, with its numbers and its name above."""
-        box = (x / self.width, 1 - (y + height) / self.height)
-        panel = self.figure.add_axes((*box, width / self.width, height / self.height))
-        plots.draw_matrix(panel, values, self.tokens, self.tokens, low, high, True)
-        panel.set_aspect("auto")
-        panel.set_title(name, fontsize=11, pad=3)
-        corner, outline = (-0.5, self.highlighted - 0.5), {"fill": False, "ec": "black", "lw": 1.8}
-        panel.add_patch(Rectangle(corner, len(self.tokens), 1, clip_on=False, **outline))
-
-    def block(self, name, shape, x, y, width, height, color, rows=True):
-        """Draws a matrix without its numbers, which show nothing to the eye, and its shape below.
-
-        Args:
-          rows: whether it has a row for each token; the highlighted one is outlined.
-        """
-        top = self.height - y
-        self.paper.add_patch(Rectangle((x, top - height), width, height, fc=color, ec=LINE))
-        row = height / len(self.tokens)
-        for i, token in enumerate(self.tokens if rows else ()):
-            self.paper.plot((x, x + width), (top - row * i,) * 2, color="white", lw=1)
-            self.text(x - 0.06, y + row * (i + 0.5), token, 8, ha="right")
-        if rows:
-            corner = (x, top - row * (self.highlighted + 1))
-            outline = {"fill": False, "ec": "black", "lw": 1.8, "zorder": 3}
-            self.paper.add_patch(Rectangle(corner, width, row, **outline))
-        self.text(x + width / 2, y - 0.13, name, ha="center")
-        self.text(x + width / 2, y + height + 0.12, f"{shape[0]} × {shape[1]}", 9, ha="center")
-
-
 def plot_five_steps(tokens, row, scores, weights, d_model, heads, head_number):
-    """Draws the five steps of an attention layer on one page.
+    """Draws the five steps of an attention layer: the third with its numbers, the others as boxes.
 
     Args:
       tokens: S tokens.
@@ -259,31 +219,49 @@ def plot_five_steps(tokens, row, scores, weights, d_model, heads, head_number):
       d_model, heads: of the layer.
       head_number: of the head, from 1.
     """
-    page = _Page(9.9, 10.0, tokens, row)
-    i, depth, s, tall = head_number, d_model // heads, len(tokens), 1.7
-    page.text(0.1, 0.2, "1  Word vectors, each with its position")
-    page.block("$X$", (s, d_model), 1.0, 0.65, 3.0, tall, X)
-    page.text(4.6, 0.2, f"2  Queries, keys and values of head {i}: $X W$")
-    for name, left, color in zip("QKV", (5.2, 6.9, 8.6), (Q, K, V)):
-        page.block(f"${name}_{i}$", (s, depth), left + 0.2, 0.65, 0.9, tall, color)
-
-    page.text(0.1, 2.95, "3  Scores, scale and softmax (nothing is masked here)")
+    figure, panel = _canvas(9.9, 5.6, f"Attention in five steps, head {head_number}")
+    s, i, depth, middle = len(tokens), head_number, d_model // heads, 4.15
+    blocks = {  # name: left end, rows, columns, color
+        "$X$": (0.25, s, d_model, X),
+        f"$Q_{i}$": (2.1, s, depth, Q),
+        f"$K_{i}$": (2.65, s, depth, K),
+        f"$V_{i}$": (3.2, s, depth, V),
+        f"$Z_{i}$": (4.2, s, depth, Z),
+        f"$Z_1 \\ldots Z_{heads}$": (5.0, s, d_model, Z),
+        "$W^O$": (6.75, d_model, d_model, LINEAR),
+        "output": (8.45, s, d_model, X),
+    }
+    center = {"ha": "center", "va": "center"}
+    outline = {"fill": False, "ec": "black", "lw": 1.8, "clip_on": False}
+    for name, (left, rows, columns, color) in blocks.items():
+        width, height = columns / 100, 0.7 if rows == s else 0.9
+        corner = (left, middle - height / 2)
+        panel.add_patch(Rectangle(corner, width, height, fc=color, ec=LINE))
+        panel.text(left + width / 2, middle + height / 2 + 0.13, name, fontsize=11, **center)
+        shape = f"{rows} × {columns}"
+        panel.text(left + width / 2, middle - height / 2 - 0.12, shape, fontsize=9, **center)
+        if rows == s:
+            top = middle + height / 2 - row * height / s
+            panel.add_patch(Rectangle((left, top), width, -height / s, **outline))
+    edges = 5.0 + np.arange(1, heads) * depth / 100
+    panel.vlines(edges, middle - 0.35, middle + 0.35, color=LINE, linewidth=1)
+    for left, right in ((1.6, 2.0), (3.6, 4.1), (4.6, 4.9)):
+        _arrow(panel, (left, middle), (right, middle))
+    titles = {0.9: "1  word vectors", 2.8: f"2  head {i}: $X W$", 4.36: f"4  weights × $V_{i}$",
+              7.4: "5  all heads side by side, times $W^O$"}  # fmt: skip
+    for x, text in titles.items():
+        panel.text(x, 5.08, text, fontsize=11, **center)
+    for x, y, text in ((3.83, 4.32, "3"), (6.52, middle, "×"), (8.24, middle, "=")):
+        panel.text(x, y, text, fontsize=13, **center)
+    panel.text(5.3, 1.95, f"÷ √{depth},\nsoftmax →", fontsize=10, **center)
     limit = np.abs(scores).max()
-    box = (0.95, 3.35, 3.6, 2.4)
-    page.scores(f"scores $Q_{i} K_{i}^T$", np.round(scores, 1), *box, -limit, limit)
-    page.text(4.62, 4.45, f"÷ √{depth},\nsoftmax →", 10)
-    page.scores("weights", weights, 6.15, 3.35, 3.6, 2.4, 0.0, 1.0)
-
-    page.text(0.1, 6.85, f"4  weights × $V_{i}$")
-    page.block(f"$Z_{i}$", (s, depth), 1.0, 7.3, 0.9, tall, Z)
-    page.text(2.6, 6.85, "5  All heads side by side, times $W^O$")
-    width = 0.9 * heads
-    page.block(f"$Z_1 \\ldots Z_{heads}$", (s, d_model), 3.2, 7.3, width, tall, Z)
-    for edge in range(1, heads):
-        x = 3.2 + 0.9 * edge
-        page.paper.plot((x, x), (10 - 7.3 - tall, 10 - 7.3), color=LINE, lw=1)
-    page.text(3.2 + width + 0.1, 7.3 + tall / 2, "×", 14)
-    page.block("$W^O$", (d_model, d_model), 3.2 + width + 0.4, 7.3, 0.8, tall, LINEAR, False)
-    page.text(3.2 + width + 1.25, 7.3 + tall / 2, "=", 14)
-    page.block("output", (s, d_model), 3.2 + width + 2.1, 7.3, 0.9, tall, X)
-    return page.figure
+    for left, title, values, *look in (
+        (0.95, f"3  scores $Q_{i} K_{i}^T$", np.round(scores, 1), -limit, limit, ".1f"),
+        (6.2, "3  weights", weights, 0.0, 1.0, ".2f"),
+    ):
+        table = figure.add_axes((left / 9.9, 0.85 / 5.6, 3.6 / 9.9, 2.15 / 5.6))
+        plots.draw_matrix(table, values, tokens, tokens, *look)
+        table.set_aspect("auto")
+        table.set_title(title, fontsize=11)
+        table.add_patch(Rectangle((-0.5, row - 0.5), s, 1, **outline))
+    return figure

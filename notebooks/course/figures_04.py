@@ -3,19 +3,21 @@
 from course import plots
 
 import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-SHARED = 0.45  # where the colors of numbers that share a mean are in viridis
+COLORS = ListedColormap(["#D6E8F5", plots.HIDDEN, "#F0E442"])  # a cell, padding, of one mean
 
 
-def plot_normalizations(tokens, columns=6):
+def plot_normalizations(sentences, columns=6):
     """Draws which numbers share a mean in layer and in batch normalization.
 
     Args:
-      tokens: of the sentences of a batch, one after the other; "[PAD]" is gray.
+      sentences: of a batch, a string each; "[PAD]" is gray.
       columns: of a word vector.
     """
     figure, panels = plots.create_panels(2, 4.6, 3.2)
+    tokens = " ".join(sentences).split()
     rows = np.arange(len(tokens))[:, np.newaxis]
     hidden = np.array(tokens)[:, np.newaxis] == "[PAD]"
     shared = {
@@ -23,15 +25,14 @@ def plot_normalizations(tokens, columns=6):
         "batch normalization:\none mean for each column": np.arange(columns) == 1,
     }
     for panel, (title, cells) in zip(panels, shared.items()):
-        values = np.broadcast_to(cells, (len(tokens), columns)) * SHARED + 0.5
-        gray = hidden & ~cells
-        look = {"low": 0.0, "high": 1.0, "numbers": False, "hidden": gray}
-        plots.draw_matrix(panel, np.where(cells, values, 0.0), tokens, range(columns), **look)
-        panel.set(title=title, xlabel="column of the vector", aspect="auto")
-        panel.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
-        panel.set_yticks(np.arange(len(tokens) + 1) - 0.5, minor=True)
-        panel.grid(which="minor", color="white")
-        panel.tick_params(which="minor", length=0)
+        kinds = np.where(cells, 2, np.broadcast_to(hidden, (len(tokens), columns)))
+        panel.imshow(kinds, COLORS, vmin=0, vmax=2, aspect="auto")
+        plots.separate_cells(panel, *kinds.shape)
+        for end in np.cumsum([len(sentence.split()) for sentence in sentences])[:-1]:
+            panel.axhline(end - 0.5, color="black")
+        panel.set_yticks(range(len(tokens)), tokens)
+        panel.set(title=title, xlabel="column of the vector", xticks=range(columns))
+    panels[0].set_ylabel(f"positions of {len(sentences)} sentences")
     return figure
 
 

@@ -1,6 +1,6 @@
 """The drawing of notebook 06."""
 
-from course.plots import COLORS, labels
+from course.plots import COLORS, labels, separate_cells
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -28,10 +28,7 @@ def plot_kv_cache(rows):
         panel.imshow(kind, cmap=colors, vmin=0, vmax=2)
         panel.set_xticks(step, step + 1)
         panel.set_yticks(step, labels(rows))
-        panel.set_xticks(step - 0.5, minor=True)
-        panel.set_yticks(step - 0.5, minor=True)
-        panel.grid(which="minor", color="white", linewidth=2)
-        panel.tick_params(which="both", length=0)
+        separate_cells(panel, T, T)
         panel.set(xlabel="step", title=f"{name}: {total} rows computed")
         for side in panel.spines.values():
             side.set_visible(False)

@@ -6,10 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 SIZE = 11  # points of the words
-FAINT = 0.05  # edges with a smaller weight are not drawn
 
 
-def plot_edges(queries, keys, heads, only=None, title=""):
+def plot_edges(queries, keys, heads, only=None, title="", threshold=0.1):
     """Draws weights as edges from queries, above, to keys, below, as the paper's Figures 3 to 5.
 
     The opacity of an edge is its weight, and its color is that of its head.
@@ -19,6 +18,7 @@ def plot_edges(queries, keys, heads, only=None, title=""):
       heads: a dict from names to weights `[T, S]`.
       only: the positions of the queries that have edges; None for all. These words are bold.
       title: of the figure.
+      threshold: edges with a smaller weight are not drawn.
     """
     only = range(len(queries)) if only is None else only
     longer = max(len(queries), len(keys))
@@ -46,7 +46,7 @@ def plot_edges(queries, keys, heads, only=None, title=""):
     for shift, color, (name, weights) in zip(spread, COLORS, heads.items()):
         panel.plot([], [], color=color, linewidth=3, label=name)
         for t in only:
-            for s in np.flatnonzero(weights[t] > FAINT):
+            for s in np.flatnonzero(weights[t] > threshold):
                 line = {"color": color, "linewidth": 2.5, "alpha": min(1.0, float(weights[t, s]))}
                 panel.plot(
                     (above[t] + shift, below[s] + shift), (1, 0), solid_capstyle="round", **line
@@ -57,19 +57,20 @@ def plot_edges(queries, keys, heads, only=None, title=""):
     return figure
 
 
-def plot_tables(tables, rows, columns, low=None):
+def plot_tables(tables, rows, columns, low=None, high=None):
     """Draws tables of one shape beside each other, with their numbers.
 
     Args:
       tables: a dict from titles to `[R, C]`.
       rows, columns: names of the rows and columns.
-      low: the number at the lower end of the colors; None for the smallest of each table.
+      low, high: the numbers at the ends of the colors; None for the smallest and the largest of
+        each table.
     """
     width, height = MAX_WIDTH / max(2, len(tables)), 0.36 * len(rows) + 1.3
     figure, panels = create_panels(len(tables), width, height)
     for panel, (title, table) in zip(panels, tables.items()):
         start = np.min(table) if low is None else low
-        draw_matrix(panel, table, rows, columns, start, numbers=".2f")
+        draw_matrix(panel, table, rows, columns, start, high, ".2f")
         panel.set_title(title, fontsize=12)
         panel.set_aspect("auto")
     for panel in panels[1:]:

@@ -64,7 +64,7 @@ def plot_differences(differences):
         panel.annotate(f"{middle:.1%}", (middle, row), (0, 9), textcoords="offset points",
                        ha="center", color=color, weight="bold")  # fmt: skip
     panel.set_yticks(range(len(differences)), list(differences))
-    panel.set_title("Mean of eight means against the mean of all tokens, one point a batch")
+    panel.set_title("Mean of eight means against the mean of all tokens: one point per batch")
     panel.set_xlabel("difference, as a part of the gradient (numbers: medians)")
     panel.set(xscale="log", ylim=(-0.5, len(differences) - 0.2), xlim=(5e-4, 2))
     panel.set_xticks([0.001, 0.01, 0.1, 1], ["a thousandth", "a hundredth", "a tenth", "all"])

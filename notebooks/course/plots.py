@@ -32,6 +32,7 @@ MAX_CELLS_WITH_NUMBERS = 160  # larger matrices are drawn without their values
 ALIVE, ENDED, BEST = "0.45", COLORS[2], COLORS[1]
 IMPOSSIBLE = -1e8  # nats; the search gives -1e9 to what cannot be
 GAP = 0.15  # between the alive and the ended hypotheses, in rows
+BEND = 0.36  # from the middle of a box to the slope of an edge, in steps
 
 Hypothesis = tuple[Sequence[int], float]  # ids with the start token, log-probability in nats
 Step = tuple[Sequence[Hypothesis], Sequence[Hypothesis]]  # alive, ended; best first
@@ -108,6 +109,14 @@ def draw_matrix(
         form = numbers if isinstance(numbers, str) else ""
         _draw_numbers(panel, values.astype(float), low, high, signed, form)
     return image
+
+
+def separate_cells(panel: Axes, rows: int, columns: int) -> None:
+    """Draws white lines between the cells of a matrix."""
+    panel.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
+    panel.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
+    panel.grid(which="minor", color="white")
+    panel.tick_params(which="both", length=0)
 
 
 def _set_labels(axis: Axis, names: Names | None, length: int) -> None:
@@ -287,7 +296,7 @@ def plot_curves(
     panel.grid(alpha=0.3)
     names = [*series, *levels, *marks]
     if len(names) > 1 and any(not name.startswith("_") for name in names):
-        panel.legend()
+        panel.legend(framealpha=1)
     return figure
 
 
@@ -360,7 +369,7 @@ def plot_beam(
     names = labels(names)
     best = tuple(best)
     first_ended = beam_size + GAP if most_ended else beam_size
-    places: dict[tuple[int, ...], tuple[int, float]] = {}  # ids -> step, row
+    places: dict[tuple[int, ...], float] = {}  # ids -> row
     root = (tuple(steps[0][0][0][0][:1]), 0.0)
     for step, (alive, ended) in enumerate([([root], []), *steps]):
         rows: list[tuple[float, str, Hypothesis]] = []
@@ -370,10 +379,12 @@ def plot_beam(
             ids = tuple(ids)
             highlighted = ids == best[: len(ids)]
             color = BEST if highlighted else color
-            if ids[:-1] in places:
-                xs, ys = zip(places[ids[:-1]], (step, row))
-                panel.plot(xs, ys, color=color, linewidth=2.5 if highlighted else 1, zorder=1)
-            places[ids] = (step, row)
+            if ids[:-1] in places:  # an edge slopes between the boxes and is level behind them
+                xs = step - 1, step - 1 + BEND, step - BEND, step
+                ys = places[ids[:-1]], places[ids[:-1]], row, row
+                line = {"linewidth": 2.5, "zorder": 2} if highlighted else {"linewidth": 1}
+                panel.plot(xs, ys, color=color, **line)
+            places[ids] = row
             _draw_hypothesis(
                 panel, step, row, f"{names[ids[-1]]}\n{log_prob:.2f}", color, highlighted
             )
@@ -383,7 +394,7 @@ def plot_beam(
         ticks.append((first_ended + (most_ended - 1) / 2, "ended"))
     panel.set_yticks(*zip(*ticks))
     panel.set_xticks(range(len(steps) + 1))
-    panel.set(xlim=(-0.55, len(steps) + 0.55), ylim=(first_ended + most_ended - 0.4, -0.55))
+    panel.set(xlim=(-0.45, len(steps) + 0.45), ylim=(first_ended + most_ended - 0.4, -0.55))
     panel.set(
         xlabel="step (sub-words written)", ylabel="rank among the hypotheses\nthat have not ended"
     )
@@ -406,9 +417,9 @@ def _draw_hypothesis(
     panel: Axes, step: int, row: float, text: str, color: str, highlighted: bool
 ) -> None:
     box = {
-        "boxstyle": "round,pad=0.22",
+        "boxstyle": "round,pad=0.2",
         "facecolor": "white",
         "edgecolor": color,
         "linewidth": 2 if highlighted else 1,
     }
-    panel.text(step, row, text, ha="center", va="center", fontsize=TOKEN_SIZE, bbox=box)
+    panel.text(step, row, text, ha="center", va="center", fontsize=8, bbox=box)

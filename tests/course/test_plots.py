@@ -55,6 +55,9 @@ FIGURES = {
                                  {*NAMES, "a"}),
     "tables": (figures_d.plot_tables, ({"a": np.eye(2), "b": np.eye(2)}, NAMES, TOKENS[:2]),
                {"a", "b", "1.00", *NAMES}),
+    "five steps": (figures_02.plot_five_steps,
+                   (TOKENS, 2, RANDOM.normal(size=(4, 4)), np.eye(4), 128, 4, 3),
+                   {"4 × 32", "128 × 128", "1.00", *LABELS}),
     "transformer": (plot_transformer, (), {"N×", "Q", "K", "V", "Positional\nEncoding"}),
     "stacks": (plot_stacks, (3,), {"Encoder layer 3", "Decoder layer 1", "K, V"}),
 }  # fmt: skip
@@ -72,6 +75,20 @@ def test_the_opacity_of_an_edge_is_its_weight():
     figure = figures_d.plot_edges(TOKENS[:2], TOKENS[:3], {"head": weights}, only=[0])
     edges = [line for line in figure.axes[0].lines if len(line.get_xdata())]
     assert sorted(line.get_alpha() for line in edges) == [0.25, 0.75]
+
+
+def test_an_edge_of_a_beam_meets_no_box_but_its_two():
+    steps = [
+        ([((2,) * n + (word,), -0.1 * word) for word in range(2, 6)], []) for n in range(1, 11)
+    ]
+    figure = plots.plot_beam(steps, ["▁gekauft"] * 6)
+    FigureCanvasAgg(figure).draw()
+    (panel,) = figure.axes
+    boxes = [text.get_bbox_patch().get_window_extent() for text in panel.texts]
+    assert len(boxes) == 41 and len(panel.lines) == 40
+    for line in panel.lines:
+        edge = line.get_transform().transform_path(line.get_path())
+        assert sum(edge.intersects_bbox(box, filled=False) for box in boxes) == 2
 
 
 def test_hidden_cells_are_gray_and_have_no_number():
