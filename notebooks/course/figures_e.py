@@ -117,27 +117,26 @@ def plot_rows(rows, base):
     return figure
 
 
-def plot_perplexity(rows, base):
+def plot_perplexity(rows):
     """Plots BLEU over perplexity, a point for each row of Table 3.
 
     Args:
-      rows: a dict from names to (perplexity, BLEU).
-      base: the name of the row at whose values lines are drawn.
+      rows: a dict from names to `PaperRow`s; lines are drawn at the values of "base".
     """
     figure = Figure(figsize=(7.0, 4.4), dpi=90, layout="constrained")
     panel = figure.subplots()
-    for name, (perplexity, bleu) in rows.items():
-        panel.plot(perplexity, bleu, "o", color=COLORS[1 if name in (base, "big") else 0])
+    for name, row in rows.items():
+        point, color = (row.perplexity, row.bleu), COLORS[1 if name in ("base", "big") else 0]
+        panel.plot(*point, "o", color=color)
         if name == "B2":  # the same point as A4
             continue
         text = "A4, B2" if name == "A4" else name
         shift = _SHIFTS.get(name, (5, 4))
         line = {"arrowstyle": "-", "color": "0.5", "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
         style = {"arrowprops": line if np.hypot(*shift) > 20 else None, "fontsize": 9}
-        panel.annotate(text, (perplexity, bleu), shift, textcoords="offset points", **style)
-    perplexity, bleu = rows[base]
-    panel.axvline(perplexity, color="0.6", linestyle=":")
-    panel.axhline(bleu, color="0.6", linestyle=":")
+        panel.annotate(text, point, shift, textcoords="offset points", **style)
+    panel.axvline(rows["base"].perplexity, color="0.6", linestyle=":")
+    panel.axhline(rows["base"].bleu, color="0.6", linestyle=":")
     panel.set(xlabel="perplexity per sub-word, newstest2013", ylabel="BLEU, newstest2013")
     panel.set_title("Table 3: a lower perplexity is not always a higher BLEU")
     panel.grid(alpha=0.3)

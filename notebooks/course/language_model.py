@@ -24,7 +24,7 @@ def batches_of(rows, size):
     return [(rows[:size, :0], rows[order[i : i + size]]) for i in starts]
 
 
-def train_quietly(mine, model, batches, steps, schedule):
+def train_quietly(mine, model, batches, steps, schedule, *checkpoints):
     """`mine.train` without its lines. Returns the losses."""
     with contextlib.redirect_stdout(io.StringIO()):
-        return mine.train(model, batches, steps, schedule)
+        return mine.train(model, batches, steps, schedule, *checkpoints)

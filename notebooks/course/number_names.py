@@ -4,8 +4,6 @@ German puts the ones before the tens ("zwei und vierzig", forty-two) and writes 
 here it is divided into its parts, as sub-words would be.
 """
 
-import numpy as np
-
 _ENGLISH = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
@@ -19,7 +17,6 @@ _ZEHNER = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".sp
 WORDS = ["[PAD]", "[UNK]", "[START]", "[END]"] + sorted(
     {*_ENGLISH, *_GERMAN, *_TENS, *_ZEHNER, "hundred", "thousand", "hundert", "tausend", "und"}
 )
-LENGTH = 13  # tokens of the longest name, with a start and an end token
 
 
 def english(number):
@@ -44,11 +41,7 @@ def german(number):
     return ([_GERMAN[number % 10], "und"] if number % 10 else []) + [_ZEHNER[number // 10 - 2]]
 
 
-def ids(names, start=False):
-    """Lists of words -> ids [N, LENGTH] with the end token, and the start token where asked."""
-    index = {word: i for i, word in enumerate(WORDS)}
-    rows = np.zeros((len(names), LENGTH), np.int32)
-    for row, name in zip(rows, names):
-        tokens = ["[START]"] * start + name + ["[END]"]
-        row[: len(tokens)] = [index[token] for token in tokens]
-    return rows
+def pair(number):
+    """A pair for training, lists of ids: the English name and END; START, the German name, END."""
+    sides = [*english(number), "[END]"], ["[START]", *german(number), "[END]"]
+    return tuple([WORDS.index(word) for word in side] for side in sides)
