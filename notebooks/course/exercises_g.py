@@ -53,36 +53,8 @@ def is_rotate_halves(function):
     return True
 
 
-def corrupt_spans(tokens, spans):
-    """G.3: input and target of T5."""
-    inputs, target, end = [], [], 0
-    for number, (start, stop) in enumerate(spans):
-        sentinel = f"<{number}>"
-        inputs += [*tokens[end:start], sentinel]
-        target += [sentinel, *tokens[start:stop]]
-        end = stop
-    return [*inputs, *tokens[end:]], [*target, f"<{len(spans)}>"]
-
-
-def is_corrupt_spans(function):
-    """Whether a function computes `corrupt_spans`."""
-    cases = [
-        ("Thank you for inviting me to your party last week".split(), [(2, 4), (8, 9)]),
-        (list("abcdefgh"), [(0, 1), (3, 6)]),
-        (list("abcdefgh"), [(6, 8)]),
-        (list("abc"), []),
-        (list("abcdef"), [(1, 3), (3, 5)]),  # adjacent spans
-        (list("abcdefghijkl"), [(1, 2), (4, 7), (10, 11)]),
-    ]
-    for tokens, spans in cases:
-        inputs, target = function(list(tokens), list(spans))
-        if (list(inputs), list(target)) != corrupt_spans(tokens, spans):
-            return False
-    return True
-
-
 def reached(mask, layers):
-    """G.4: which inputs can change which outputs after some layers."""
+    """G.3: which inputs can change which outputs after some layers."""
     return np.linalg.matrix_power(1 - np.asarray(mask, int), layers) > 0
 
 
@@ -122,20 +94,6 @@ EXERCISES = {
         ),
     ),
     "G.3": Exercise(
-        test=is_corrupt_spans,
-        hint=(
-            "the target has each sentinel, then the tokens that it replaces, and one last "
-            "sentinel, also where there is no span"
-        ),
-        wrong=(
-            lambda tokens, spans: (tokens, []),
-            lambda tokens, spans: (
-                corrupt_spans(tokens, spans)[0],
-                corrupt_spans(tokens, spans)[1][:-1],
-            ),
-        ),
-    ),
-    "G.4": Exercise(
         test=is_reached,
         hint=(
             "after two layers, row i knows about column j if it sees some k that saw j: the "

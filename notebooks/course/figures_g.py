@@ -8,33 +8,34 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 
-def plot_scores(matrices, positions):
-    """Draws matrices of scores side by side, with the same scale.
+def plot_scores(matrices):
+    """Draws matrices of scores side by side, each with its own scale, in which white is 0.
 
     Args:
       matrices: a dict from titles to `[T, T]`.
-      positions: T.
     """
-    figure, panels = plots.create_panels(len(matrices), 4.2, 3.7)
-    high = max(np.abs(matrix).max() for matrix in matrices.values())
+    figure, panels = plots.create_panels(len(matrices), 4.4, 3.7)
     for panel, (title, matrix) in zip(panels, matrices.items()):
-        image = plots.draw_matrix(panel, matrix, low=-high, high=high, numbers=False)
+        image = plots.draw_matrix(panel, matrix, low=-np.abs(matrix).max(), numbers=False)
         panel.set_title(title, fontsize=11)
         panel.set(xlabel="position of the key", ylabel="position of the query")
-        panel.set_xticks(range(0, positions, 4))
-        panel.set_yticks(range(0, positions, 4))
-    figure.colorbar(image, ax=panels, label="q · k", shrink=0.85)
+        panel.set_xticks(range(0, len(matrix), 4))
+        panel.set_yticks(range(0, len(matrix), 4))
+        figure.colorbar(image, ax=panel, label="q · k", shrink=0.85)
     return figure
 
 
-def plot_patterns(patterns):
-    """Draws who sees whom, a panel for each pattern.
+def plot_patterns(*masks):
+    """Draws who sees whom in the three kinds of stacks.
 
     Args:
-      patterns: a dict from titles to pairs: T tokens, and a mask `[T, T]`, where 1 is hidden.
+      masks: encoder-only, decoder-only `[6, 6]`, encoder-decoder `[7, 7]`; 1 is hidden.
     """
-    figure, panels = plots.create_panels(len(patterns), 3.25, 3.7)
-    for panel, (title, (tokens, mask)) in zip(panels, patterns.items()):
+    titles = "encoder-only (BERT)", "decoder-only (GPT)", "encoder-decoder (2017, T5)"
+    texts = *["I bought a red car ."] * 2, "I bought it . Ich habe es"
+    figure, panels = plots.create_panels(3, 3.25, 3.7)
+    for panel, title, text, mask in zip(panels, titles, texts, masks):
+        tokens = text.split()
         look = {"low": 0, "high": 1.4, "numbers": False, "hidden": mask}
         plots.draw_matrix(panel, np.ones(np.shape(mask)), tokens, tokens, **look)
         panel.set_xticks(np.arange(len(tokens) + 1) - 0.5, minor=True)
