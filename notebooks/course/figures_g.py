@@ -38,10 +38,7 @@ def plot_patterns(*masks):
         tokens = text.split()
         look = {"low": 0, "high": 1.4, "numbers": False, "hidden": mask}
         plots.draw_matrix(panel, np.ones(np.shape(mask)), tokens, tokens, **look)
-        panel.set_xticks(np.arange(len(tokens) + 1) - 0.5, minor=True)
-        panel.set_yticks(np.arange(len(tokens) + 1) - 0.5, minor=True)
-        panel.grid(which="minor", color="white")
-        panel.tick_params(which="minor", length=0)
+        plots.separate_cells(panel, len(tokens), len(tokens))
         panel.set_title(title, fontsize=10)
         panel.set_xlabel("token that is seen (key)")
     panels[0].set_ylabel("token that reads (query)")

@@ -1,4 +1,4 @@
-"""Text and quiet training for the language models of notebook G."""
+"""Text and quiet training, for the models of notebooks E and G."""
 
 import contextlib
 import io
