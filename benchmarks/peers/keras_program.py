@@ -105,24 +105,25 @@ def word_ids(texts, length):
     return vectorization, vectorization.get_vocabulary()
 
 
-def greedy(encoder, decoder, rows, words):
+def greedy(transformer, rows, words):
     """The most probable word at each position, up to [end].
 
+    The whole model computes each step: only so does the decoder get the mask of the source.
+
     Args:
-      encoder: the model.
-      decoder: the model.
+      transformer: the model.
       rows: source ids `[N, S]`.
       words: of the target's vocabulary.
     Returns: N texts.
     """
     start, end = words.index(START), words.index(END)
     texts = []
-    step = tf.function(lambda ids, memory: decoder([ids, memory]), reduce_retracing=True)
+    step = tf.function(lambda *ids: transformer(ids), reduce_retracing=True)
     for first in range(0, len(rows), 250):
-        memory = encoder(rows[first : first + 250])
-        ids = np.full((len(memory), 1), start)
+        inp = rows[first : first + 250]
+        ids = np.full((len(inp), 1), start)
         for position in range(sequence_length - 1):
-            probabilities = step(tf.constant(ids), memory)[:, position]  # (B, V)
+            probabilities = step(inp, tf.constant(ids))[:, position]  # (B, V)
             ids = np.append(ids, np.argmax(probabilities, axis=-1)[:, np.newaxis], axis=1)
         for row in ids[:, 1:]:
             found = np.flatnonzero(row == end)
@@ -179,7 +180,7 @@ def main():
     keras.utils.set_random_seed(args.seed)
     keras.mixed_precision.set_global_policy(args.precision)
     make_layers = keras_hub_layers if args.layers == "keras_hub" else our_layers
-    encoder, decoder, transformer = make_program(*make_layers())
+    _, _, transformer = make_program(*make_layers())
     transformer.compile("rmsprop", "sparse_categorical_crossentropy", weighted_metrics=["accuracy"])
     print(f"{transformer.count_params():,} weights")
     (inputs, labels), validation = data["train"], data["validation"]
@@ -199,7 +200,7 @@ def main():
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     print(f"{len(history.epoch)} epochs, {seconds / 60:.1f} minutes, {cpu / 60:.1f} CPU minutes")
     rows = vectorize_source(tf.constant([standardize(source) for source in sources]))
-    outputs = greedy(encoder, decoder, rows, words)
+    outputs = greedy(transformer, rows, words)
     report(outputs, sources, references)
     if args.output:
         with open(args.output, "w", encoding="utf-8") as file:

@@ -28,6 +28,14 @@ PROGRAM_OF_2021 = {  # columns: its sentences, and what it printed
         "su francés va a [UNK] sólo un poco",
         "mi hotel me dijo que te [UNK]",
     ),
+    "the program, our layers": (  # benchmarks/peers/keras_program.py --updates=7276
+        "ella le pasó el dinero",
+        "tom nunca ha oído cantar a mary",
+        "quizá ella vendrá mañana",
+        "me encanta escribir",
+        "su francés está bien",
+        "mi hotel me dijo que te llame",
+    ),
 }
 
 
