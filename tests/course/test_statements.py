@@ -247,3 +247,13 @@ def test_sentence_says_what_the_cell_measured(number, words, pattern, value, tol
     found = [float(number.replace(",", "")) for number in re.findall(pattern, printed)]
     assert found
     assert found == pytest.approx([value] * len(found), abs=tolerance)
+
+
+def test_notebook_and_guide_have_the_same_translations():
+    """Of the sentences of the Keras program of 2021."""
+    guide = (FOLDER.parent / "docs" / "guides" / "keras.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([A-Z].+) \| (.+) \| (.+) \| ([A-Z].+) \|$", read("F")[1], re.M)
+    assert len(rows) == 6
+    for english, printed, trained, built_in in rows:
+        assert f"| {english} | {printed} | {trained} |" in guide
+        assert f"| {built_in} " in guide
