@@ -72,11 +72,11 @@ def kinds_of_error(source, translation, reference):
     ours, right = (find_words(text.lower()) for text in (translation, reference))
     our_counts, right_counts = collections.Counter(ours), collections.Counter(right)
     extra, missing = set(our_counts - right_counts), set(right_counts - our_counts)
-    names = missing & set(find_words(source.lower()))  # the same word in both languages
-    beginnings = {word[:3] for word in missing - names if len(word) > 3}
+    equal = missing & set(find_words(source.lower()))  # names, and words such as hotel
+    beginnings = {word[:3] for word in missing - equal if len(word) > 3}
     forms = {word for word in extra if word[:3] in beginnings}
     classes = {
-        "a name is wrong or missing": names,
+        "a word that is equal in both languages": equal,
         "another form of a word (first 3 letters equal)": forms,
         "another word than the reference": extra - forms,
         "fewer words than the reference": len(ours) < len(right),
