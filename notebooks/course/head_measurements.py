@@ -198,8 +198,21 @@ def determiners_and_nouns(examples):
     return following, over
 
 
+def nouns_to_the_right(examples):
+    """The `Case`s from each word to the next noun on its right, by the kind of the word."""
+    kinds = {"determiners": [], "adjectives": [], "nouns": [], "other words": []}
+    for example in examples:
+        goals = []
+        for word, at in reversed(words_of(example.source)):
+            known = word.lower() in DETERMINERS, word in ADJECTIVES, word in TRANSLATIONS, True
+            if goals:
+                kinds[list(kinds)[known.index(True)]].append(Case(example.weights, at[-1], goals))
+            goals = at if word in TRANSLATIONS else goals
+    return kinds
+
+
 def translated_nouns(examples):
-    """The `Case`s from a German noun, when it is predicted, to the English noun."""
+    """The `Case`s from a German noun of the reference, when predicted, to the English noun."""
     cases = []
     for example in examples:
         english, german = words_of(example.source), words_of(example.target)
@@ -209,6 +222,14 @@ def translated_nouns(examples):
             if len(matches) == 1 and once[noun] == 1:
                 cases.append(Case(example.weights, matches[0], goals))
     return cases
+
+
+def pronoun_pairs(text):
+    """A text about an animal with each of the `SUBJECTS`, translated up to the pronoun."""
+    return [
+        (text.replace("animal", noun), f"{german} ging nicht über die Straße, weil {pronoun}")
+        for noun, (german, pronoun) in SUBJECTS.items()
+    ]
 
 
 @contextlib.contextmanager

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from course import SENTENCE, TRANSLATION
 from course.blanks import SOLUTION, my_transformer
-from course.head_measurements import MyTranslator, by_words, replaced, words_of
+from course.head_measurements import (
+    Example,
+    MyTranslator,
+    by_words,
+    nouns_to_the_right,
+    replaced,
+    words_of,
+)
 
 from tf_transformer import Translator
 
@@ -44,3 +51,15 @@ def test_weights_of_words_are_the_mean_of_queries_and_the_sum_of_keys():
     assert words == [("a", [0]), ("bou", [1, 2]), (".", [3])]
     joined = by_words(np.arange(16.0).reshape(4, 4), words, words)
     assert joined.tolist() == [[0, 3, 3], [6, 15, 9], [12, 27, 15]]
+
+
+def test_goal_is_the_next_noun_on_the_right():
+    source = ["▁The", "▁red", "▁car", "▁sees", "▁a", "▁very", "▁small", "▁dog", ".", "[END]"]
+    kinds = nouns_to_the_right([Example(source, [], {})])
+    found = {kind: [(case.query, case.goals) for case in cases] for kind, cases in kinds.items()}
+    assert found == {
+        "determiners": [(4, [7]), (0, [2])],
+        "adjectives": [(6, [7]), (1, [2])],
+        "nouns": [(2, [7])],
+        "other words": [(5, [7]), (3, [7])],
+    }
