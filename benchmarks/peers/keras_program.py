@@ -77,11 +77,10 @@ def keras_hub_layers():
 
 
 def make_program(positional_embedding, encoder_layer, decoder_layer):
-    """Returns the models `encoder`, `decoder` and `transformer`."""
+    """Returns the model of these layers: source and target ids -> probabilities."""
     encoder_inputs = keras.Input(shape=(None,), dtype="int64", name="encoder_inputs")
     x = positional_embedding(encoder_inputs)
     encoder_outputs = encoder_layer(x)
-    encoder = keras.Model(encoder_inputs, encoder_outputs)
 
     decoder_inputs = keras.Input(shape=(None,), dtype="int64", name="decoder_inputs")
     encoded_seq_inputs = keras.Input(shape=(None, embed_dim), name="decoder_state_inputs")
@@ -92,8 +91,7 @@ def make_program(positional_embedding, encoder_layer, decoder_layer):
     decoder = keras.Model([decoder_inputs, encoded_seq_inputs], decoder_outputs)
 
     decoder_outputs = decoder([decoder_inputs, encoder_outputs])
-    transformer = keras.Model([encoder_inputs, decoder_inputs], decoder_outputs, name="transformer")
-    return encoder, decoder, transformer
+    return keras.Model([encoder_inputs, decoder_inputs], decoder_outputs, name="transformer")
 
 
 def word_ids(texts, length):
@@ -180,7 +178,7 @@ def main():
     keras.utils.set_random_seed(args.seed)
     keras.mixed_precision.set_global_policy(args.precision)
     make_layers = keras_hub_layers if args.layers == "keras_hub" else our_layers
-    _, _, transformer = make_program(*make_layers())
+    transformer = make_program(*make_layers())
     transformer.compile("rmsprop", "sparse_categorical_crossentropy", weighted_metrics=["accuracy"])
     print(f"{transformer.count_params():,} weights")
     (inputs, labels), validation = data["train"], data["validation"]

@@ -1,6 +1,6 @@
 """The drawings of notebook C. Each function returns a `matplotlib.figure.Figure`."""
 
-from course.plots import create_panels, draw_matrix
+from course.plots import create_panels, draw_matrix, separate_cells
 
 import numpy as np
 
@@ -40,9 +40,6 @@ def plot_findings(findings, rounding):
             panel.text(column, row, f"{value:.2g}", ha="center", va="center", fontsize=9)
     panel.set_xticks(range(len(invariants)), invariants, rotation=30, ha="right")
     panel.set_yticks(range(len(findings)), list(findings))
-    panel.set_xticks(np.arange(len(invariants) - 1) + 0.5, minor=True)
-    panel.set_yticks(np.arange(len(findings) - 1) + 0.5, minor=True)
-    panel.grid(which="minor", color="white", linewidth=1)
-    panel.tick_params(which="both", length=0)
+    separate_cells(panel, *values.shape)
     panel.set_title("Light: the file breaks the invariant, by this difference")
     return figure

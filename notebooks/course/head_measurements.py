@@ -204,10 +204,17 @@ def nouns_to_the_right(examples):
     for example in examples:
         goals = []
         for word, at in reversed(words_of(example.source)):
-            known = word.lower() in DETERMINERS, word in ADJECTIVES, word in TRANSLATIONS, True
+            kind = "other words"
+            if word.lower() in DETERMINERS:
+                kind = "determiners"
+            elif word in ADJECTIVES:
+                kind = "adjectives"
+            elif word in TRANSLATIONS:
+                kind = "nouns"
             if goals:
-                kinds[list(kinds)[known.index(True)]].append(Case(example.weights, at[-1], goals))
-            goals = at if word in TRANSLATIONS else goals
+                kinds[kind].append(Case(example.weights, at[-1], goals))
+            if kind == "nouns":
+                goals = at
     return kinds
 
 
