@@ -275,8 +275,10 @@ def test_health_and_metrics(door):
         assert is_error(door.request(path, "anna"), 404)
 
 
+# The long path is above the limit of 8 KiB, and in one TLS record: nginx closes the connection after
+# the answer, and a client that is still sending then would lose it.
 @pytest.mark.parametrize("path, code", [
-    ("/%00", 400), ("/%zz", 400), ("/../..", 400), ("x", 400), ("/" + "a" * 40_000, 414),
+    ("/%00", 400), ("/%zz", 400), ("/../..", 400), ("x", 400), ("/" + "a" * 9_000, 414),
 ])  # fmt: skip
 def test_a_path_that_cannot_be_read(door, path, code):
     with door.connect(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
