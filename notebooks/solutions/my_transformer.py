@@ -46,8 +46,8 @@ class Layer(keras.layers.Layer):
 def scaled_dot_product_attention(q, k, v, mask=None):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (Equation 1).
 
-    q (..., T, K), k (..., S, K), v (..., S, K), mask: broadcasts to (..., T, S), or None
-    -> output (..., T, K), attention weights (..., T, S)
+    q (..., T, K), k (..., S, K), v (..., S, d_v), mask: broadcasts to (..., T, S), or None
+    -> output (..., T, d_v), attention weights (..., T, S)
     """
     # blank: scaled_dot_product_attention
     d_k = tf.cast(tf.shape(k)[-1], tf.float32)
