@@ -64,3 +64,24 @@ def plot_dot_products(products, positions):
     by_position.set_ylim(top=1.3 * products.max())  # space for the legend
     by_position.legend(ncols=len(positions), frameon=False, loc="upper center")
     return figure
+
+
+def plot_shifts(shifts, accuracies, some_new, all_new):
+    """Plots the accuracy over a shift of all positions.
+
+    Args:
+      shifts, accuracies: of the curve.
+      some_new: the shift beyond which half of the sentences reach positions never seen.
+      all_new: the shift from which all positions are new.
+    """
+    title, curve = "All positions shifted by the same number", {"right": (shifts, accuracies)}
+    figure = plots.plot_curves(curve, "shift, positions", "accuracy", title, from_zero=True)
+    (panel,) = figure.axes
+    panel.set_xscale("symlog", linthresh=5)
+    panel.set_xticks(shifts, shifts)
+    end = 1.15 * shifts[-1]
+    panel.axvspan(some_new, end, color="0.94", label="half of the sentences reach new positions")
+    panel.axvspan(all_new, end, color="0.86", label="all positions new: never seen in training")
+    panel.set_xlim(-0.3, end)
+    panel.legend(loc="lower left")
+    return figure
