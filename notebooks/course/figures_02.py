@@ -146,15 +146,17 @@ def plot_masked(panels, rows, columns):
 
     Args:
       panels: a dict from a title to (`[T, S]`, mask that broadcasts to it; where it is 1, the
-        cell is gray). Matrices with negative values share their colors; those of the others go
-        from 0 to 1.
+        cell is gray), optionally followed by the text of the gray cells. Matrices with negative
+        values share their colors; those of the others go from 0 to 1.
       rows, columns: the queries and the keys.
     """
     figure, axes = plots.create_panels(len(panels), 3.0, 2.9)
-    limit = max(np.max(np.abs(values)) for values, _ in panels.values())
-    for panel, (title, (values, hidden)) in zip(axes, panels.items()):
+    limit = max(np.max(np.abs(values)) for values, *_ in panels.values())
+    for panel, (title, (values, hidden, *texts)) in zip(axes, panels.items()):
         low, high = (-limit, limit) if np.min(values) < 0 else (0, 1)
         plots.draw_matrix(panel, values, rows, columns, low, high, hidden=hidden)
+        for row, column in np.argwhere(np.broadcast_to(hidden, np.shape(values))):
+            panel.text(column, row, *(texts or [""]), ha="center", va="center", fontsize=8)
         panel.set_title(title, fontsize=11)
     axes[0].set_ylabel("queries")
     axes[0].set_xlabel("keys")
@@ -170,8 +172,8 @@ def plot_fanned_out(words, heads):
     """
     figure, panel = _canvas(9.9, 0.62 * heads + 1.5, f"Multi-head attention with {heads} heads")
     top = 0.62 * heads + 0.25
-    titles = {0.85: "1 words", 2.75: "2 projections", 5.05: "3 queries, keys,\nvalues",
-              6.75: "4 attention", 8.7: "5 side by side,\ntimes $W^O$"}  # fmt: skip
+    titles = {0.85: "1 words", 3.75: "2 queries, keys, values,\neach with its matrix",
+              5.87: "3 weights", 6.75: "4 $Z_i$", 8.65: "5 side by side,\ntimes $W^O$"}  # fmt: skip
     for x, text in titles.items():
         panel.text(x, top + 0.5, text, ha="center", va="center", fontsize=11)
     middle = top / 2
@@ -183,10 +185,11 @@ def plot_fanned_out(words, heads):
         _arrow(panel, (1.15, middle), (1.75, y))
         panel.text(1.95, y, f"$W_{i + 1}$", ha="center", va="center", fontsize=10)
         for j, color in enumerate((Q, K, V)):
-            _grid(panel, 2.25 + 0.65 * j, y - 0.24, 4, 3, color, 0.12)
-            _grid(panel, 4.45 + 0.65 * j, y - 0.12, 2, 3, color, 0.12)
-        _arrow(panel, (4.05, y), (4.35, y))
-        _arrow(panel, (6.2, y), (6.5, y))
+            _grid(panel, 2.25 + 0.48 * j, y - 0.24, 4, 3, color, 0.12)
+            _grid(panel, 4.0 + 0.48 * j, y - 0.12, 2, 3, color, 0.12)
+        for x in (3.62, 5.37, 6.12):
+            _arrow(panel, (x, y), (x + 0.33, y))
+        _grid(panel, 5.75, y - 0.12, 2, 2, SCALE, 0.12)
         _grid(panel, 6.55, y - 0.12, 2, 3, Z, 0.12)
         panel.text(7.1, y, f"$Z_{i + 1}$", ha="center", va="center", fontsize=10)
         _grid(panel, 7.65 + 0.25 * i, top - 0.9, 2, 3, Z, 0.25 / 3)
