@@ -118,7 +118,7 @@ def listening(app, grace=1):
 
     Yields: the uvicorn server, and its address.
     """
-    # By default, it closes a connection after 5 s without a request, at which one may be on its way.
+    # By default, it closes a connection 5 s after a response, when a request may be on its way.
     times = {"timeout_keep_alive": SECONDS, "timeout_graceful_shutdown": grace}
     config = uvicorn.Config(app, port=0, log_level="error", **times)
     server = uvicorn.Server(config)
