@@ -55,6 +55,7 @@ def start(folder, *arguments, program="tf-transformer", **options):
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VIRTUAL_ENV", "TF_"))
     }
+    environment["XDG_CACHE_HOME"] = str(folder.parent / "cache")  # without the user's exports
     path = str(folder.parent / "venv/bin" / program)
     return subprocess.Popen([path, *arguments], cwd=folder, env=environment, text=True, **options)
 
