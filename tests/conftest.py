@@ -36,7 +36,7 @@ def pytest_configure(config):
     # The same examples in each run, in bounded time.
     settings.register_profile(
         "bounded", max_examples=150, deadline=None, database=None, derandomize=True,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )  # fmt: skip
     settings.load_profile("bounded")
     if config.option.markexpr != "gpu":
