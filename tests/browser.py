@@ -9,18 +9,20 @@ from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
+from serving.fake_models import SECONDS
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(free_port):
     options = webdriver.ChromeOptions()
     for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1000,1100"):
         options.add_argument(f"--{flag}")
     options.add_argument("--force-device-scale-factor=1")
     options.binary_location = shutil.which("chromium")
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
+    service = webdriver.ChromeService(shutil.which("chromedriver"), free_port())
     with webdriver.Chrome(options=options, service=service) as driver:
+        driver.set_script_timeout(SECONDS)
         yield driver
 
 
@@ -62,7 +64,7 @@ def texts(browser, selector):
 
 def wait(browser, condition):
     # The page can replace an element while a condition reads it.
-    waiting = WebDriverWait(browser, 120, ignored_exceptions=[StaleElementReferenceException])
+    waiting = WebDriverWait(browser, SECONDS, ignored_exceptions=[StaleElementReferenceException])
     return waiting.until(lambda driver: condition())
 
 

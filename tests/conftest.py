@@ -1,10 +1,12 @@
 """Fixtures: a tiny corpus, and a model trained on it for a few updates."""
 
+import contextlib
 import itertools
 import os
 import resource
 import shutil
 import signal
+import socket
 import stat
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -34,7 +36,7 @@ def pytest_configure(config):
     # The same examples in each run, in bounded time.
     settings.register_profile(
         "bounded", max_examples=150, deadline=None, database=None, derandomize=True,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )  # fmt: skip
     settings.load_profile("bounded")
     if config.option.markexpr != "gpu":
@@ -85,6 +87,23 @@ def translator(model_dir):
     from tf_transformer.decoding.translator import Translator
 
     return Translator.load(str(model_dir))
+
+
+@pytest.fixture(scope="module")
+def free_port():
+    """A function that returns a port for a server on 127.0.0.1, which stays free for the module.
+
+    A socket that does not listen holds it: the system gives it to nobody, and a server can take it.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def hold():
+            held = stack.enter_context(socket.socket())
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            return held.getsockname()[1]
+
+        yield hold
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import urllib.request
 import zipfile
 
 import pytest
-from serving.fake_models import wait_until
+from serving.fake_models import SECONDS, wait_until
 
 from tf_transformer import __version__
 
@@ -55,6 +55,7 @@ def start(folder, *arguments, program="tf-transformer", **options):
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VIRTUAL_ENV", "TF_"))
     }
+    environment["XDG_CACHE_HOME"] = str(folder.parent / "cache")  # without the user's exports
     path = str(folder.parent / "venv/bin" / program)
     return subprocess.Popen([path, *arguments], cwd=folder, env=environment, text=True, **options)
 
@@ -119,12 +120,12 @@ def test_built_in_models(folder):
     with open(log, "w") as file:
         server = start(folder, "serve", "--port=0", stderr=file)
     try:  # it exports its models first
-        found = wait_until(lambda: re.search("listening at (.*)", log.read_text()), seconds=300)
+        found = wait_until(lambda: re.search("listening at (.*)\n", log.read_text()))
         url, data = f"{found[1]}/v1/models/tatoeba-en-de:predict", b'{"instances": ["I sleep."]}'
-        answer = wait_until(lambda: answer_of(url, data), seconds=300)
+        answer = wait_until(lambda: answer_of(url, data))
         assert len(answer["predictions"]) == 1
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) == 0
+        assert server.wait(SECONDS) == 0
     finally:
         server.kill()
         server.wait()

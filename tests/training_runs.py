@@ -21,6 +21,20 @@ FLAGS = {
     "epsilon": 1e-6, "bleu_sentences": 4, "log_steps": 1,
 }  # fmt: skip
 
+# The program of `stopped`.
+STOPPED = """
+import itertools, signal
+from tf_transformer.__main__ import run
+from {module} import {owner}
+calls, method = itertools.count(), {owner}.{name}
+def stopping(*arguments, **options):
+    for each in {signals} if next(calls) == {number} else []:
+        signal.raise_signal(each)
+    return method(*arguments, **options)
+{owner}.{name} = stopping
+run()
+"""
+
 LOG_LINE = re.compile(r"\d\d:\d\d:\d\d INFO step ([\d,]+) \|")
 
 
@@ -72,6 +86,26 @@ def train_command(folder, corpus_folder, flags):
     flags = {**FLAGS, "data": corpus_folder, "model_dir": folder, **flags}
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     return [sys.executable, "-m", "tf_transformer", "train", *arguments]
+
+
+def stopped(command, method, number, *signals):
+    """Returns this command, of a process that sends itself signals before a call of a method.
+
+    Args:
+      command: of `train_command`.
+      method: the function in its class.
+      number: of the call, from 0.
+      *signals: in their order.
+    """
+    owner, name = method.__qualname__.split(".")
+    program = STOPPED.format(
+        module=method.__module__,
+        owner=owner,
+        name=name,
+        number=number,
+        signals=[*map(int, signals)],
+    )
+    return [command[0], "-c", program, *command[3:]]
 
 
 def start_process(command, **options):

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 
 import pytest
 
@@ -14,7 +15,7 @@ MODEL = "--model_dir=pocket-en-de"
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """A cache folder, in which the first test exports the model."""
+    """A cache folder for all tests: exporting a model takes seconds."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -31,7 +32,8 @@ def export(tmp_path_factory):
     return path
 
 
-def test_translate_writes_what_the_engine_tensorflow_writes(run, lines, caplog):
+def test_translate_writes_what_the_engine_tensorflow_writes(run, lines, cache, caplog):
+    shutil.rmtree(cache / "tf_transformer", ignore_errors=True)  # of another test
     caplog.set_level(logging.INFO, logger="tf_transformer")
     flags = MODEL, lines, "--n_best=2", "--beam_size=3", "--print_length", "--min_length=2"
     expected, found = (run("translate", *flags, *engine) for engine in ([], [ENGINE]))

@@ -136,7 +136,7 @@ def test_failed_row(tmp_path):
 def test_interruption_ends_all_rows(tmp_path, monkeypatch):
     """The row's process gets SIGTERM and saves; then no other row is started."""
     program = f"trap 'touch {tmp_path}/saved-$0; exit' TERM; touch {tmp_path}/ready; "
-    program += "for i in {1..600}; do sleep 0.1; done"
+    program += "for i in {1..6000}; do sleep 0.1; done"  # not for ever
 
     def interrupted(process):
         monkeypatch.undo()

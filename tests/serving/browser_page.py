@@ -60,16 +60,22 @@ def wait_for(page, selector, *expected):
     return page
 
 
+def is_busy(page):
+    """Whether a translation is running, or its last request, which is for the version."""
+    return find(page, "go").get_attribute("aria-disabled")
+
+
 def translate(page, *lines):
     """Replaces the text of the page, and translates it with the keyboard."""
-    wait(page, lambda: not find(page, "go").get_attribute("aria-disabled"))
+    wait(page, lambda: not is_busy(page))
     box = find(page, "text")
     page.execute_script("arguments[0].value = arguments[1]", box, "\n".join(lines))
     box.send_keys(Keys.CONTROL + Keys.ENTER)
 
 
 def wait_for_message(page, text):
-    wait(page, lambda: text in find(page, "message").text)
+    """Waits until a translation has ended, with this message."""
+    wait(page, lambda: text in find(page, "message").text and not is_busy(page))
 
 
 def wait_for_attention(page, line):
@@ -102,9 +108,9 @@ def real_page(browser, cold_export):
     with running(os.path.dirname(cold_export), TensorFlowModel) as web:
         browser.get(str(web.base_url))
         yield wait_for(browser, "#version", "version 1")
-    urls = chromium.requested_urls(browser)
-    assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in urls)
-    assert console_errors(browser) == []
+        urls = chromium.requested_urls(browser)
+        assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in urls)
+        assert console_errors(browser) == []
 
 
 def test_a_real_model_with_the_keyboard(real_page, translator):
@@ -331,7 +337,7 @@ def test_the_beginning_of_a_translation_with_the_keyboard(completing, fake, widt
     assert find(page, "alternatives").accessible_name
 
     prefix.send_keys("Anne ")
-    wait_for(page, "#completed mark", "Anne")
+    wait_for(page, "#completed[aria-busy=false] mark", "Anne")
     assert texts(page, "#completed") == ["Anne slEEps."]
     assert questions(fake, "alternatives")[-1] == "Anne "
     prefix.send_keys(Keys.TAB)

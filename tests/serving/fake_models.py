@@ -103,9 +103,9 @@ def add_version(folder, name, *files):
     new.rename(folder / str(name))
 
 
-def wait_until(condition, seconds=SECONDS):
+def wait_until(condition):
     """Waits until a condition is true. Returns: its value."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + SECONDS
     while not (value := condition()):
         assert time.monotonic() < end, "it does not happen"
         time.sleep(0.01)
@@ -118,7 +118,9 @@ def listening(app, grace=1):
 
     Yields: the uvicorn server, and its address.
     """
-    config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=grace)
+    # By default, it closes a connection 5 s after a response, when a request may be on its way.
+    times = {"timeout_keep_alive": SECONDS, "timeout_graceful_shutdown": grace}
+    config = uvicorn.Config(app, port=0, log_level="error", **times)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

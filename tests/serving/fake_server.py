@@ -7,6 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from serving.fake_models import SECONDS
 from tf_transformer.serving.server import add_pages
 
 DESCRIPTION = {
@@ -66,7 +67,7 @@ class FakeServer:
         rows = [getattr(self, signature)(line) for line in lines]
         text = lines[0] if isinstance(lines[0], str) else lines[0]["target_prefix"]
         if release := self.releases.get((signature, text)):
-            await asyncio.to_thread(release.wait, 120)
+            await asyncio.to_thread(release.wait, SECONDS)
         return JSONResponse({"predictions": rows})
 
     def nbest(self, line):

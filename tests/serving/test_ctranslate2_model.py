@@ -161,10 +161,9 @@ def test_text_of_any_sub_words_equals_that_of_the_tokenizer(export, translator):
 
 
 def test_a_deadline_ends_the_computation_after_its_batch(model):
-    with pytest.raises(TimeoutError):
-        model.signatures["nbest"]({"text": ["a " * 40] * 2000}, time.monotonic() + 0.3)
-    with pytest.raises(TimeoutError):
-        model.signatures["score"]({"source": ["a"], "target": ["a"]}, time.monotonic())
+    for name, inputs in (("nbest", {"text": ["a"]}), ("score", {"source": ["a"], "target": ["a"]})):
+        with pytest.raises(TimeoutError):
+            model.signatures[name](inputs, time.monotonic())
 
 
 def test_an_incomplete_export_is_not_loaded(export, tmp_path):

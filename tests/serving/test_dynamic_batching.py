@@ -173,7 +173,7 @@ async def test_a_failure_reaches_only_its_batch(make_batcher, doubler):
 async def test_a_batch_ends_at_the_last_deadline_of_its_requests(make_batcher, doubler):
     batcher = make_batcher()
     first = await start_blocked_batch(batcher, doubler)
-    others = [submit(batcher, doubler, [i], seconds=seconds) for i, seconds in ((1, 500), (2, 300))]
+    others = [submit(batcher, doubler, [i], seconds=seconds) for i, seconds in ((1, 9e9), (2, 300))]
     before, (*_, last) = time.monotonic(), await open_gate(doubler, first, *others)
     assert last["y"].tolist() == [4]
-    assert doubler.deadlines[-1] > before + 400
+    assert doubler.deadlines[-1] > before + 8e9

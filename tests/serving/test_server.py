@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import gzip
+import http.client
 import logging
 import os
 import re
@@ -87,12 +88,14 @@ def error_of(response, status):
     return response.json()["error"]
 
 
-def send_head(web, length):
-    """Sends the head of a request for predictions. Returns: the connection."""
+def send(web, body, length):
+    """Sends a request for predictions in one piece, so that it arrives in time or not at all.
+
+    Returns: the connection.
+    """
     connection = socket.create_connection((web.base_url.host, web.base_url.port), SECONDS)
-    connection.sendall(
-        f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
-    )
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+    connection.sendall(head.encode() + body)
     return connection
 
 
@@ -217,20 +220,27 @@ def test_an_overloaded_server_refuses_requests_and_recovers(folder, threads, pen
 
 def test_requests_that_are_not_computed_in_time(folder, threads):
     """One is computed, the other waits."""
+
+    def answer(body):
+        with send(web, body, len(body)) as connection:
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            return response.status, response.read()
+
+    body = b'{"instances": ["a"]}'
     with running(folder, timeout=1.0) as web:
         (model,) = FakeModel.loaded
         model.gate.clear()
-        for answer in [*threads.map(lambda text: predict(web, text), "ab")]:
-            assert "no answer within 1 s" in error_of(answer, 504)
+        expected = 504, b'{"error":"no answer within 1 s"}'
+        assert [*threads.map(answer, [body] * 2)] == [expected] * 2
         model.gate.set()
-        wait_until(lambda: predict(web, "c").status_code == 200)
+        wait_until(lambda: answer(body)[0] == 200)
 
 
 def test_a_client_that_disconnects_withdraws_its_request(pend, web):
     model, first = pend(web)
     body = b'{"instances": ["withdrawn"]}'
-    with send_head(web, len(body)) as connection:
-        connection.sendall(body)
+    with send(web, body, len(body)):
         wait_until(lambda: "withdrawn" in model.counted)
     wait_for_sample(web, f'{SERVING}request_count{{model_name="anna",status="CANCELLED"}}', 1)
     model.gate.set()
@@ -239,8 +249,7 @@ def test_a_client_that_disconnects_withdraws_its_request(pend, web):
 
 
 def test_a_body_that_does_not_arrive(folder):
-    with running(folder, timeout=0.2) as web, send_head(web, 9) as connection:
-        connection.sendall(b"{")
+    with running(folder, timeout=0.2) as web, send(web, b"{", 9) as connection:
         response = connection.makefile("rb").read()  # until the server closes the connection
         assert response.startswith(b"HTTP/1.1 408")
         assert b"not complete within 0.2 s" in response
@@ -398,7 +407,7 @@ def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number, engin
         file = stack.enter_context(open(log, "w"))
         process = stack.enter_context(subprocess.Popen(command, stderr=file))
         stack.callback(process.kill)
-        address = wait_until(lambda: re.search("listening at (.*)", log.read_text()))[1]
+        address = wait_until(lambda: re.search("listening at (.*)\n", log.read_text()))[1]
         web = stack.enter_context(httpx2.Client(base_url=address, timeout=SECONDS))
         wait_until(lambda: web.get("/healthz/ready").status_code == 200)
         assert len(translations_of(predict(web, "a"))) == 1

@@ -10,6 +10,7 @@ from training_runs import assert_unchanged, values_of
 
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Bucket
+from tf_transformer.training import compilation
 from tf_transformer.training.compilation import ShapeCompiler, most_shapes
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.trainer import build_trainer
@@ -71,8 +72,9 @@ BUCKETS = [Bucket(0, 5, 20, 3, 60), Bucket(5, 9, 16, 7, 112)]
 
 
 @pytest.mark.parametrize("wait", [False, True])
-def test_updates_do_not_wait(wait):
+def test_updates_do_not_wait(monkeypatch, wait):
     """They run without XLA until their shape is compiled. Where they wait, a stop ends it."""
+    monkeypatch.setattr(compilation, "number_of_cores", lambda: 2)  # with one, they wait
     update = FakeUpdate()
     compiler = ShapeCompiler(update, BUCKETS, replicas=1, wait=wait)
     assert not any(compiler.is_compiled(each.rows, each.length, lambda: wait) for each in BUCKETS)
@@ -136,4 +138,5 @@ def test_a_run_goes_on_without_xla(tiny_config, tmp_path, monkeypatch, caplog):
         caplog.clear()
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
     shapes = len(trainer.train_batches.buckets)
-    assert warnings[:2] == [0, shapes] and 1 <= warnings[2] <= shapes
+    # At its end, a run drops the shapes that it has not begun to compile.
+    assert warnings[0] == 0 and all(1 <= number <= shapes for number in warnings[1:])

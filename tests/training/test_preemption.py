@@ -24,10 +24,10 @@ def test_first_signal_is_a_request(number, capfd):
     """The handlers are then as before; Ctrl-C has its former effect already."""
     with PreemptionHandler() as preemption:
         assert not preemption.requested
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         assert preemption.requested
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
     assert f"{number.name}: saving after this update" in capfd.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
@@ -38,7 +38,7 @@ def test_ignored_signals_stay_ignored(number):
     """As SIGHUP under `nohup`, and Ctrl-C in a background job of a script."""
     signal.signal(number, signal.SIG_IGN)
     with PreemptionHandler() as preemption:
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         assert not preemption.requested
 
 
@@ -48,11 +48,11 @@ def test_hangups_and_terminations_that_arrive_twice():
     signal.signal(signal.SIGTERM, lambda *_: received.append("SIGTERM"))
     with PreemptionHandler(lambda *_: received.append("SIGINT")) as preemption:
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
-            os.kill(os.getpid(), number)
+            signal.raise_signal(number)
         assert preemption.requested and not received
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         assert received == ["SIGINT"]
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
     assert received == ["SIGINT", "SIGTERM"]
 
 
@@ -64,7 +64,7 @@ def test_closed_standard_error():
     os.dup2(writer, 2)
     try:
         with PreemptionHandler() as preemption:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             assert preemption.requested
     finally:
         os.dup2(stderr, 2)

@@ -3,49 +3,55 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 
 import numpy as np
 import pytest
-from training_runs import losses, read_until, start_process, train_command
+from serving.fake_models import SECONDS
+from training_runs import losses, start_process, stopped, train_command
 
 from tf_transformer.checkpoints.model_folder import all_checkpoints, step_checkpoints
+from tf_transformer.training.trainer import Trainer
+from tf_transformer.training.update import Update
 
 pytestmark = pytest.mark.slow
 
-STEPS = 100  # enough that some are left when a test has read one
-FLAGS = {"train_steps": STEPS, "save_steps": 10, "max_checkpoints": 2, "eval_steps": 50}
+FLAGS = {"train_steps": 100, "save_steps": 10, "max_checkpoints": 2, "eval_steps": 50}
 
 
 def command(folder, corpus_folder, **changes):
     return train_command(folder, corpus_folder, {**FLAGS, **changes})
 
 
-def environments():
+@pytest.fixture
+def environments(free_port):
     """Those of two workers, the chief first."""
-    address = ("127.0.0.1", 0)
-    with socket.create_server(address) as one, socket.create_server(address) as other:
-        cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in (one, other)]}
+    cluster = {"worker": [f"127.0.0.1:{free_port()}" for _ in range(2)]}
     configs = ({"cluster": cluster, "task": {"type": "worker", "index": n}} for n in (0, 1))
     return [{**os.environ, "TF_CONFIG": json.dumps(config)} for config in configs]
 
 
-def start_two(folder, corpus_folder, temporary, **changes):
-    """Starts two workers, the chief first.
+@pytest.fixture
+def run_two(environments, corpus_folder):
+    """A function that runs two workers to their ends, the chief first.
 
-    Args:
-      folder: the chief's model folder.
-      corpus_folder: of the text.
-      temporary: where the second worker makes its temporary folder.
-      **changes: flags, with a value for each worker.
+    Its arguments are the chief's model folder, the folder in which the second worker makes its
+    temporary folder, the method, number and signals of `stopped` for the second worker, and flags
+    with a value for each worker. It returns their exit codes and outputs.
     """
-    workers = []
-    for index, environment in enumerate(environments()):
-        environment["TMPDIR"] = str(temporary)
-        flags = {name: values[index] for name, values in changes.items()}
-        workers.append(start_process(command(folder, corpus_folder, **flags), env=environment))
-    return workers
+
+    def run(folder, temporary, *stop, **changes):
+        workers = []
+        for index, environment in enumerate(environments):
+            flags = {name: values[index] for name, values in changes.items()}
+            arguments = command(folder, corpus_folder, **flags)
+            if stop and index:
+                arguments = stopped(arguments, *stop)
+            workers.append(start_process(arguments, env={**environment, "TMPDIR": str(temporary)}))
+        outputs = [process.communicate(timeout=SECONDS)[0] for process in workers]
+        return [process.returncode for process in workers], outputs
+
+    return run
 
 
 def assert_close(path, expected_path):
@@ -58,10 +64,10 @@ def assert_close(path, expected_path):
                 )
 
 
-def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
+def test_two_workers_equal_one_with_two_replicas(run_two, corpus_folder, tmp_path):
     """A worker that dies stops the other; restarted, the run resumes from its last checkpoint.
 
-    SIGTERM to either worker stops both at the same update, here in or after its validation.
+    SIGTERM to either worker stops both at the same update, here in its validation.
     """
     one, two, temporary = tmp_path / "one", tmp_path / "two", tmp_path / "temporary"
     temporary.mkdir()
@@ -70,27 +76,19 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
     )
     assert done.returncode == 0, done.stderr
 
-    chief, other = start_two(two, corpus_folder, temporary)
-    assert read_until(chief, 12)
-    other.kill()
-    out, _ = chief.communicate(timeout=120)
-    assert chief.returncode == 2, out
+    codes, (out, _) = run_two(two, temporary, Update.__call__, 12, signal.SIGKILL)
+    assert codes == [2, -signal.SIGKILL], out
     assert "another worker has stopped" in out and "Traceback" not in out, out
     assert step_checkpoints(str(two))
-    other.communicate()
 
-    chief, other = start_two(two, corpus_folder, temporary)
-    assert "resuming from" in read_until(chief, 50)
-    other.send_signal(signal.SIGTERM)
-    out, _ = chief.communicate(timeout=120)
-    assert chief.returncode == 0 and "stopped and saved after" in out, out
-    out, _ = other.communicate(timeout=120)
-    assert other.returncode == 0 and not all_checkpoints(str(temporary)), out
-    assert "encodes the" not in out, out  # it opens the chief's shards
+    codes, (out, of_other) = run_two(two, temporary, Trainer.validate, 0, signal.SIGTERM)
+    assert codes == [0, 0], (out, of_other)
+    assert "resuming from" in out and "stopped and saved after 50 updates" in out, out
+    assert not all_checkpoints(str(temporary))
+    assert "encodes the" not in of_other, of_other  # it opens the chief's shards
 
-    for process in start_two(two, corpus_folder, temporary):
-        out, _ = process.communicate(timeout=240)
-        assert process.returncode == 0, out
+    codes, outputs = run_two(two, temporary)
+    assert codes == [0, 0], outputs
     for found, expected in zip(losses(two), losses(one), strict=True):
         assert found[:2] == expected[:2]
         np.testing.assert_allclose(found[2], expected[2], rtol=1e-5)
@@ -103,12 +101,11 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
     ("warmup_steps", (100, 200), "worker 1 has other settings than the chief: warmup_steps 100"),
     ("data", ("train", "test"), "worker 1 has another train text than the chief, train of files "),
 ])  # fmt: skip
-def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, message):
+def test_workers_that_do_not_agree(run_two, corpus_folder, tmp_path, flag, values, message):
     if flag == "data":
         values = [f"{corpus_folder}/{name}.en,{corpus_folder}/{name}.de" for name in values]
-    workers = start_two(tmp_path / "model", corpus_folder, tmp_path, **{flag: values})
-    outputs = [process.communicate(timeout=120)[0] for process in workers]
-    assert [process.returncode for process in workers] == [2, 2], outputs
+    codes, outputs = run_two(tmp_path / "model", tmp_path, **{flag: values})
+    assert codes == [2, 2], outputs
     assert not any("Traceback" in output for output in outputs), outputs
     if flag == "data":
         message += values[1]
@@ -118,14 +115,14 @@ def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, messag
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_waiting_for_the_other_worker(corpus_folder, tmp_path, index):
+def test_waiting_for_the_other_worker(environments, corpus_folder, tmp_path, index):
     """SIGTERM and a limit end it."""
-    environment = environments()[index]
+    environment = environments[index]
     waiting = start_process(command(tmp_path / "model", corpus_folder), env=environment)
     while "waiting for" not in waiting.stdout.readline():
         assert waiting.poll() is None
     waiting.send_signal(signal.SIGTERM)
-    out, _ = waiting.communicate(timeout=60)
+    out, _ = waiting.communicate(timeout=SECONDS)
     assert waiting.returncode == 128 + signal.SIGTERM and "terminated" in out, out
     limited = command(tmp_path / "model", corpus_folder, worker_minutes=0.001)
     done = subprocess.run(limited, env=environment, capture_output=True, text=True)
