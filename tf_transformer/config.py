@@ -47,12 +47,13 @@ class Settings:
         for field in dataclasses.fields(self):
             name, value, kind = field.name, getattr(self, field.name), field.type
             types: Any = (int, float) if kind is float else kind
-            if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
+            is_kind = isinstance(value, types) and isinstance(value, bool) == (kind is bool)
+            if not is_kind or value != value:  # NaN
                 raise UserError(f"{name} is {value!r}: give {_VALUES[kind]}")
             low, high = field.metadata["minimum"], field.metadata["maximum"]
             if kind in (int, float) and value < low:
                 raise UserError(f"{name} is {value}: give at least {low}")
-            if kind in (int, float) and not value <= high:  # also NaN
+            if kind in (int, float) and value > high:
                 raise UserError(f"{name} is {value}: give at most {high:,}")
             choices = field.metadata["choices"]
             if choices and value not in choices:

@@ -25,6 +25,8 @@ function label(id) {
 const html = (id) => escape(label(id));
 /** The text of an output; a model without a part may write blanks only. */
 const text = (ids) => TARGET.decode(ids).trim() || (ids.length ? "(blanks)" : "");
+/** Whether a sentence has no sub-word. */
+const isBlank = (sentence) => SOURCE.encode(sentence).length === 1;
 
 const SWITCHES = {
   scale: "scale 1/√<i>d<sub>k</sub></i>", lookAhead: "look-ahead mask", padding: "padding mask",
@@ -90,19 +92,23 @@ function readFragment() {
     .filter(([block]) => BLOCKS.includes(block))
     .map(([block, ...numbers]) => [block, ...numbers.map(Number)]);
   const id = (piece) => TARGET.pieces.indexOf(piece.replace(/^_/, BLANK));
+  const isHead = (head) => Number.isInteger(head) && head >= 1 && head <= CONFIG.num_heads;
+  const longest = byId("text").maxLength, typed = (given.get("text") ?? "").slice(0, longest);
+  const begin = (given.get("begin") ?? "").split(" ").map(id)
+    .filter((each) => each >= 0 && each !== PAD && each !== START).slice(0, longest);
   const [encoder, decoder] = [0, 1].map((i) => inside(parseInt(list("rows")[i]), 0, CONFIG.pe_input));
   const on = everything(), look = given.get("look") ?? "";
   list("off").filter((key) => key in SWITCHES).forEach((key) => { on[key] = false; });
-  ofBlocks("heads").forEach(([name, h]) => { on.heads[name][h - 1] = false; });
+  ofBlocks("heads").filter(([, h]) => isHead(h)).forEach(([name, h]) => { on.heads[name][h - 1] = false; });
   on.edits = ofBlocks("weights").map(([name, head, row, key, weight]) =>
     ({ name, head: head - 1, row, key, weight: inside(weight, 0, 1) }))
-    .filter(({ head, row, key }) => head >= 0 && row >= 0 && key >= 0);
+    .filter(({ head, row, key }) => isHead(head + 1) && [row, key].every((i) => Number.isInteger(i) && i >= 0));
   Object.assign(state, {
-    on, text: (given.get("text") || DATA.examples[0]).slice(0, byId("text").maxLength),
+    on, text: isBlank(typed) ? DATA.examples[0] : typed,
     beam: Math.round(number("beam", 1, MAX_BEAM, DECODE.beam_size)),
     alpha: number("penalty", 0, 2, DECODE.length_penalty),
     look: [...byId("look").options].some(({ value }) => value === look) ? look : "",
-    prefix: (given.get("begin") ?? "").split(" ").filter(Boolean).map(id).filter((each) => each >= 0),
+    prefix: begin.includes(END) ? begin.slice(0, begin.indexOf(END) + 1) : begin,
     step: given.get("step") ?? OPENING, view: given.get("view") ?? "", row: { encoder, decoder },
     head: Math.round(number("head", 1, CONFIG.num_heads)) - 1,
     key: Math.round(number("key", 0, CONFIG.pe_input)),
@@ -121,11 +127,12 @@ async function open() {
 
 /** Translates the sentence with the model as it is switched. Returns false when a new run began. */
 async function compute() {
-  const mine = ++run, ids = SOURCE.encode(state.text);
+  const mine = ++run;
   stop();
   document.querySelectorAll(".told").forEach((output) => output.replaceChildren());
   document.body.dataset.busy = "true";
-  inp = padded(ids.length > 1 ? ids : SOURCE.encode(DATA.examples[0]));     // no blank sentence
+  if (isBlank(byId("text").value)) byId("text").value = state.text;
+  inp = padded(SOURCE.encode(state.text));
   const next = async () => {
     await new Promise((resolve) => setTimeout(resolve));
     return mine === run;
@@ -310,8 +317,13 @@ function buildTranslation() {
   byId("target-language").textContent = language(TO);
   byId("written").lang = TO;
   byId("text").lang = FROM;
-  const ask = async (text) => text.trim() !== "" && change({ text, prefix: [],
-    row: { encoder: 0, decoder: 0 }, on: { ...state.on, edits: [] } });
+  const ask = async (text) => {
+    if (!isBlank(text))
+      return change({ text, prefix: [], row: { encoder: 0, decoder: 0 }, on: { ...state.on, edits: [] } });
+    stop();
+    byId("written").textContent = "";
+    return false;
+  };
   let waiting;
   byId("text").oninput = () => {
     clearTimeout(waiting);
@@ -571,6 +583,6 @@ async function start() {
   };
 }
 start().catch((error) => {
-  byId("about").textContent = `This page needs a browser of 2023 or later (${error.message}).`;
+  byId("about").textContent = `This page could not start: ${error.message}. It needs a browser of 2023 or later.`;
   throw error;
 });

@@ -89,7 +89,7 @@ def page(browser):
     assert console_errors(browser) == []
 
 
-@pytest.fixture(params=[390, 1280])
+@pytest.fixture(params=[320, 390, 1280])
 def width(browser, request):
     with chromium.page_size(browser, request.param, 900):
         yield request.param
@@ -334,6 +334,8 @@ def test_a_link_opens_the_state(page):
     assert (find(page, "written").text, link(page)) == (before, shared)
     show(page, "beam=99&off=x&heads=y:1&weights=z&step=q&head=-3&rows=a,b&key=1e9&begin=%00")
     assert link(page).startswith("beam=6")
+    show(page, "text=+&heads=encoder/layer1/mha:99&begin=[PAD]+[START]")
+    assert link(page) == ""
 
 
 @pytest.mark.parametrize("state", LINKS)
