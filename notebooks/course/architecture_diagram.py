@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -128,6 +129,37 @@ def plot_transformer(
     _draw_arrow(panel, (DECODER_X, top), (DECODER_X, top + 0.35))
     _draw_text(panel, DECODER_X, top + 0.55, "Output Probabilities")
     return figure
+
+
+def walk(model, inp, tar, enc_mask, look_ahead_mask, dec_mask) -> dict[str, tf.Tensor]:
+    """Computes a model box by box.
+
+    Args:
+      model: a `Transformer` of the package.
+      inp, tar: ids, `[B, S]` and `[B, T]`.
+      enc_mask, look_ahead_mask, dec_mask: from `create_masks`.
+    Returns: what leaves each of `BOXES` in the last layer, by its key.
+    """
+    at = {"inp": inp, "tar": tar}
+    at["enc_embedding"] = model.encoder.embedding(inp)  # (B, S, D)
+    x = model.encoder.pos_encoding(at["enc_embedding"])
+    for layer in model.encoder.enc_layers:
+        at["enc_attention"], _ = layer.mha(x, x, x, enc_mask)  # (B, S, D)
+        out1 = at["enc_norm1"] = layer.layernorm1(x + at["enc_attention"])
+        at["enc_ffn"] = layer.ffn(out1)
+        x = at["enc_norm2"] = layer.layernorm2(out1 + at["enc_ffn"])
+    at["dec_embedding"] = model.decoder.embedding(tar)  # (B, T, D)
+    y = model.decoder.pos_encoding(at["dec_embedding"])
+    for layer in model.decoder.dec_layers:
+        at["dec_attention1"], _ = layer.mha1(y, y, y, look_ahead_mask)  # (B, T, D)
+        out1 = at["dec_norm1"] = layer.layernorm1(y + at["dec_attention1"])
+        at["dec_attention2"], _ = layer.mha2(x, x, out1, dec_mask)
+        out2 = at["dec_norm2"] = layer.layernorm2(out1 + at["dec_attention2"])
+        at["dec_ffn"] = layer.ffn(out2)
+        y = at["dec_norm3"] = layer.layernorm3(out2 + at["dec_ffn"])
+    at["logits"] = model.logits(y)  # (B, T, V)
+    at["probabilities"] = tf.nn.softmax(at["logits"])
+    return at
 
 
 def plot_stacks(num_layers: int) -> Figure:
