@@ -217,7 +217,7 @@ STATEMENTS = [
     ("G", "so its loss is above", r"your train_step: loss ([\d.]+)", 8.5, 0.8),
     ("G", "*Does* questions 99", r"Does: (\d+) of 100", 97, 3),
     ("G", "questions only 46", r"Do: (\d+) of 100", 46, 15),
-    ("G", "In half of the *Do* questions", r"Do: (\d+) of 100", 50, 15),
+    ("G", "In about half of the *Do* questions", r"Do: (\d+) of 100", 50, 15),
     ("G", "with 3.4% against", r"Does: .* ([\d.]+)%", 3.4, 1),
     ("G", "against 0.9%", r"Do: .* ([\d.]+)%", 0.9, 0.4),
     ("G", "It is 0.5 GB instead of 2.1", r"Mistral 7B: ([\d.]+) GB", 0.5, 0.05),
