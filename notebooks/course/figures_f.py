@@ -51,34 +51,42 @@ def write_splits(folder, train, validation, test):
 def long_runs():
     """The stored results of the notebook's commands.
 
-    Returns: the validation loss without a start, a dict from the size of the text to updates and
-      losses; the sources and the references of the test; and the translations by system.
+    Returns: the validation losses, in nats per sentence, a dict from the run to percents of its
+      updates and losses; and a dict from "validation" and "test" to the sources, the references
+      and a dict from the run to its translations.
     """
     losses = collections.defaultdict(lambda: ([], []))
     with open(DATA / "learning-curves.csv", encoding="utf-8") as file:
         for line in csv.DictReader(file):
-            updates, values = losses[f"{int(line['pairs']):,} pairs"]
-            updates.append(int(line["update"]))
-            values.append(float(line["validation loss"]))
+            done, values = losses[f"{line['start']}, {int(line['pairs']):,}"]
+            done.append(100 * int(line["update"]) / int(line["updates"]))
+            values.append(float(line["validation loss"]) * float(line["sub-words"]))
     with lzma.open(DATA / "learning-curves.tsv.xz", "rt", encoding="utf-8") as file:
-        names, *rows = [line.rstrip("\n").split("\t") for line in file]
-    sources, references, *translations = zip(*rows)
-    return losses, sources, references, dict(zip(names[2:], translations))
+        (_, _, _, *names), *rows = [line.rstrip("\n").split("\t") for line in file]
+    texts = {}
+    for split in ("validation", "test"):
+        columns = zip(*(row[1:] for row in rows if row[0] == split))
+        sources, references, *translations = map(list, columns)
+        texts[split] = sources, references, dict(zip(names, translations))
+    return losses, texts
 
 
-def kinds_of_error(source, translation, reference):
-    """The classes of a wrong translation, by comparing its words with the reference."""
+def kinds_of_error(source, translation, reference, known):
+    """The classes of a wrong translation, by comparing its words with the reference.
+
+    Args:
+      known: the set of words of the training text, in lower case.
+    """
     find_words = re.compile(r"\w+").findall
     ours, right = (find_words(text.lower()) for text in (translation, reference))
     our_counts, right_counts = collections.Counter(ours), collections.Counter(right)
     extra, missing = set(our_counts - right_counts), set(right_counts - our_counts)
     equal = missing & set(find_words(source.lower()))  # names, and words such as hotel
     beginnings = {word[:3] for word in missing - equal if len(word) > 3}
-    forms = {word for word in extra if word[:3] in beginnings}
     classes = {
-        "a word that is equal in both languages": equal,
-        "another form of a word (first 3 letters equal)": forms,
-        "another word than the reference": extra - forms,
+        "a word that is nowhere in the training text": set(ours) - known,
+        "a name or shared word is missing": equal,
+        "another form of a word (first 3 letters equal)": {w[:3] for w in extra} & beginnings,
         "fewer words than the reference": len(ours) < len(right),
         "more words than the reference": len(ours) > len(right),
         "same words in another order": not extra and not missing,
@@ -86,10 +94,10 @@ def kinds_of_error(source, translation, reference):
     return [name for name, applies in classes.items() if applies]
 
 
-def plot_kinds(sources, translations, references):
+def plot_kinds(sources, translations, references, known):
     """Plots how many of the wrong translations are in each class, as horizontal bars."""
     triples = zip(sources, translations, references)
-    kinds = [kinds_of_error(*triple) for triple in triples if triple[1] != triple[2]]
+    kinds = [kinds_of_error(*triple, known) for triple in triples if triple[1] != triple[2]]
     counts = dict(collections.Counter(kind for each in kinds for kind in each).most_common())
     figure = Figure(figsize=(8.0, 0.5 * len(counts) + 0.9), dpi=90)
     figure.set_layout_engine("constrained")

@@ -26,22 +26,32 @@ def plot_scores(matrices):
 
 
 def plot_patterns(*masks):
-    """Draws who sees whom in the three kinds of stacks.
+    """Draws who sees whom in the three kinds of stacks, and in a prefix language model.
 
     Args:
-      masks: encoder-only, decoder-only `[6, 6]`, encoder-decoder `[7, 7]`; 1 is hidden.
+      masks: encoder-only, decoder-only `[6, 6]`, encoder-decoder `[7, 7]`, of which the first four
+        tokens are the source; 1 is hidden.
     """
-    titles = "encoder-only (BERT)", "decoder-only (GPT)", "encoder-decoder (2017, T5)"
-    texts = *["I bought a red car ."] * 2, "I bought it . Ich habe es"
-    figure, panels = plots.create_panels(3, 3.25, 3.7)
-    for panel, title, text, mask in zip(panels, titles, texts, masks):
+    titles = "encoder-only (BERT)", "decoder-only (GPT)", "encoder-decoder", "prefix language model"
+    texts = *["I bought a red car ."] * 2, *["I bought it . Ich habe es"] * 2
+    figure, panels = plots.create_panels(4, 2.5, 3.2)
+    for panel, title, text, mask in zip(panels, titles, texts, (*masks, masks[-1])):
         tokens = text.split()
+        shades = np.ones(np.shape(mask))
+        if title == "encoder-decoder":  # a color for each of its three attentions
+            shades[:, :4], shades[:4] = 0.6, 0.25
         look = {"low": 0, "high": 1.4, "numbers": False, "hidden": mask}
-        plots.draw_matrix(panel, np.ones(np.shape(mask)), tokens, tokens, **look)
+        plots.draw_matrix(panel, shades, tokens, tokens, **look)
         plots.separate_cells(panel, len(tokens), len(tokens))
         panel.set_title(title, fontsize=10)
         panel.set_xlabel("token that is seen (key)")
     panels[0].set_ylabel("token that reads (query)")
+    panels[2].axhline(3.5, color="black", linewidth=2)
+    panels[2].axvline(3.5, color="black", linewidth=2)
+    style = {"ha": "center", "va": "center", "fontsize": 8, "weight": "bold", "linespacing": 2}
+    panels[2].text(1.5, 1.5, "encoder\nself", color="white", **style)
+    panels[2].text(1.5, 4.5, "encoder-\ndecoder", color="white", **style)
+    panels[2].text(4.9, 5.5, "decoder\nself", **style)
     return figure
 
 
