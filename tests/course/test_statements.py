@@ -12,9 +12,15 @@ FOLDER = pathlib.Path(__file__).parents[2] / "notebooks"
 # of them, and how far a run may be from it.
 STATEMENTS = [
     ("00", "Two pieces are less likely than not", r"(\d+)%  ▁(?:ging|es)\n", 25, 24),
-    ("00", "About their share of the positions", r"padding mask, (\d+)% of the", 20, 5),
-    ("01", "nine words in ten right in the shortest", r"one vector .* 2: (\d+)%", 90, 8),
-    ("01", "a third in the longest", r"one vector .* 10: (\d+)%", 33, 10),
+    ("00", "about their share of the positions", r"padding mask, (\d+)% of the", 20, 5),
+    ("00", "*überquerte*) is as probable as *ging*", r"([\d.]+)% ▁(?:über|ging)", 15.5, 0.5),
+    ("00", "from 31% to 70%", r"later positions \(by head: (\d+)%", 31, 3),
+    ("00", "from 31% to 70%", r"later positions \(by head: .* to (\d+)%", 70, 3),
+    ("00", "has −1.81", r"Auto gekauft\.  \(translation score (-[\d.]+)", -1.81, 0.03),
+    ("00", "*Das Tier ging nicht …* −1.98", r"score +(-[\d.]+)  Das .* es ", -1.98, 0.03),
+    ("01", "three words in four right in the shortest", r"one vector .* 2: (\d+)%", 75, 8),
+    ("01", "a quarter in the longest", r"one vector .* 10: (\d+)%", 25, 8),
+    ("01", "here with a weight of 0.89", r"it is written: ([\d.]+)", 0.89, 0.03),
     ("01", "nearly all of them right at every length", r"attention .*\b\d+: (\d+)%", 97, 7),
     ("02", "more than a thousand times smaller", r"without the scale: .* is ([\d,]+)", 1700, 699),
     ("02", "58% of the sub-words are right", r"no look-ahead mask +([\d.]+)%", 58, 3),
