@@ -38,21 +38,25 @@ def plot_two_maps(queries, keys, panels, hidden, title):
     return figure
 
 
-def plot_writing(source, target, steps=3):
-    """Draws the first steps of a translation: the encoder runs once, the decoder once per step.
+def plot_writing(source, target, first=3):
+    """Draws some steps of a translation: the encoder runs once, the decoder once per step.
 
     Args:
       source, target: S and T sub-words.
-      steps: of the decoder.
+      first: the number of steps of the decoder that are shown before the last one.
     """
     figure = Figure(figsize=(9.6, 2.9), dpi=90, layout="constrained")
     read = ["[START]", *labels(target)]
     arrow = {"arrowstyle": "-|>", "color": "0.3"}
-    for step, axis in enumerate(figure.subplots(1, steps + 1)):
+    steps = [*range(first + 1), len(target)]
+    for step, axis in zip(steps, figure.subplots(1, len(steps))):
         axis.set(xlim=(0, 1), ylim=(0, 1), title=f"step {step}" if step else "once")
         axis.set_axis_off()
         name, color = ("decoder", ATTENTION) if step else ("encoder", NORM)
         below = read[:step] if step else labels(source)
+        if step > first:
+            below = [*read[:2], "…", *read[step - 2 : step]]
+            axis.text(-0.14, 0.6, "…", ha="center", va="center", fontsize=14)
         above = read[step] if step else f"z: {len(source)} vectors"
         box = {"boxstyle": "round,pad=0.6", "fc": color, "ec": "0.3"}
         axis.text(0.5, 0.6, name, ha="center", va="center", fontsize=11, bbox=box)

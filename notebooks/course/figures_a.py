@@ -4,7 +4,7 @@ from course.plots import COLORS, MARKERS
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
@@ -226,7 +226,9 @@ def plot_encoder_decoders(source, target, weights):
     _plot_decoder(left, target)
 
     right.set_title(f"Attention, at the step that writes “{target[-1]}”", fontsize=13)
-    _plot_encoder(right, source, set())
+    _plot_encoder(right, source, {(last, "→"), (0, "←")})
+    _box(right, -0.7, 2.9, "c", GATE, 0.7, 0.6)
+    _wire(right, (-0.7, 3.2), (-0.7, 4.0), (-0.4, 4.0), color=ORANGE)
     for i, weight in enumerate(weights):
         x = 1.5 * i
         _concatenated(right, x, i + 1)
@@ -364,34 +366,6 @@ def _plot_hops(panel):
     panel.set(xlim=(-0.2, 8.0), ylim=(-0.9, 5.4))
 
 
-def plot_design_choices():
-    """Draws what Britz et al. (2017) vary in a translator with attention (their Figure 1)."""
-    figure, (panel,) = _panels(1, 9, 3.4)
-    parts = {  # what it is: x, y, fill
-        "embeddings\n(4.1)": (0.0, 0.0, GATE),
-        "encoder: cell (4.2), depth (4.3),\none or two directions (4.4)": (0.0, 1.7, SOURCE),
-        "attention: score,\nits size (4.5)": (5.2, 2.55, "#DDD6EC"),
-        "embeddings\n(4.1) ": (10.4, 0.0, GATE),
-        "decoder: cell (4.2),\ndepth (4.3)": (10.4, 1.7, TARGET),
-        "softmax, beam search (4.6)": (10.4, 3.4, STATE),
-    }
-    for text, (x, y, fill) in parts.items():
-        wide = 5.0 if "encoder" in text else 4.4
-        _box(panel, x, y, text.strip(), fill, wide, 0.95, size=10)
-    for x, y in ((0, 0), (10.4, 0), (10.4, 1.7)):
-        _wire(panel, (x, y + 0.475), (x, y + 1.225))
-    _wire(panel, (2.5, 1.7), (2.75, 1.7), (2.75, 2.55), (3.0, 2.55), color=ORANGE)
-    _wire(panel, (7.4, 2.7), (8.6, 2.7), (8.6, 2.18), color=ORANGE)
-    _wire(panel, (8.2, 1.7), (5.2, 1.7), (5.2, 2.07), color=GREEN)
-    panel.text(6.6, 1.35, "query", color=GREEN, fontsize=10)
-    panel.text(7.45, 2.3, "context", color=ORANGE, fontsize=10)
-    for x, text in ((0, "source words"), (10.4, "target words so far")):
-        _wire(panel, (x, -0.95), (x, -0.475))
-        panel.text(x, -1.2, text, ha="center", va="center", fontsize=10)
-    panel.set(xlim=(-2.7, 12.8), ylim=(-1.5, 4.0))
-    return figure
-
-
 def _names(results):
     return list(dict.fromkeys(name for name, _ in results))
 
@@ -458,14 +432,20 @@ def plot_learning(logs, chance):
 
 
 def plot_influence(maps):
-    """Draws how target words change when a source word is replaced, a panel for each model."""
+    """Draws how target words change when a source word is replaced, a panel for each model.
+
+    A frame marks the last row, of the moved word.
+    """
     figure = Figure(figsize=(9.8, 3.7), dpi=80, layout="constrained")
     panels = figure.subplots(1, len(maps), sharey=True)
     for panel, (name, changes) in zip(panels, maps.items()):
         image = panel.imshow(changes, vmin=0, vmax=1, cmap="viridis")
         panel.set(title=name, xlabel="replaced source word")
-        panel.set_xticks(range(0, 10, 3), range(1, 11, 3))
-        panel.set_yticks(range(0, 10, 3), range(1, 11, 3))
+        size = len(changes)
+        panel.set_xticks(range(size), range(1, size + 1), fontsize=9)
+        panel.set_yticks(range(size), range(1, size + 1), fontsize=9)
+        outline = {"fill": False, "edgecolor": ORANGE, "linewidth": 2, "clip_on": False}
+        panel.add_patch(Rectangle((-0.5, size - 1.5), size, 1, **outline))
     panels[0].set_ylabel("target word")
     figure.colorbar(image, ax=panels, label="change of the probabilities", shrink=0.85)
     return figure

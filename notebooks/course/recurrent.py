@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-START, END, FIRST_WORD = 2, 3, 4
+BAR, START, END, FIRST_WORD = 1, 2, 3, 4
 WORDS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"  # 40 "words", the ids from 4 on
 VOCABULARY = FIRST_WORD + len(WORDS)
 LONGEST = 10  # words of a list in training
@@ -18,27 +18,29 @@ IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def move_verb(generator, n, rows):
-    """Makes random lists of different words, and copies with the second word at the end.
+    """Makes random lists, and copies with the second word at the end, behind a bar.
+
+    The bar tells the decoder that the moved word is next.
 
     Args:
       generator: of NumPy.
       n: words of a list.
       rows: the number of lists.
-    Returns: the lists `(rows, n + 1)` with END; the copies `(rows, n + 2)` with START and END.
+    Returns: the lists `(rows, n + 1)` with END; the copies `(rows, n + 3)` with START, BAR and
+      END.
     """
-    words = np.tile(np.arange(FIRST_WORD, VOCABULARY), (rows, 1))
-    words = generator.permuted(words, axis=1)[:, :n]  # (rows, n), all different
-    moved = np.concatenate([words[:, :1], words[:, 2:], words[:, 1:2]], axis=1)
-    start, end = np.full((rows, 1), START), np.full((rows, 1), END)
+    words = generator.integers(FIRST_WORD, VOCABULARY, (rows, n))
+    start, bar, end = (np.full((rows, 1), i) for i in (START, BAR, END))
+    moved = [words[:, :1], words[:, 2:], bar, words[:, 1:2]]
     source = np.concatenate([words, end], axis=1)
-    target = np.concatenate([start, moved, end], axis=1)
+    target = np.concatenate([start, *moved, end], axis=1)
     return source.astype(np.int32), target.astype(np.int32)
 
 
 def names(ids):
-    """The words of some ids; "[START]" and "[END]" for the ends."""
-    ends = {START: "[START]", END: "[END]"}
-    return [ends.get(int(i)) or WORDS[int(i) - FIRST_WORD] for i in ids]
+    """The words of some ids; "[START]" and "[END]" for the ends, "|" for the bar."""
+    others = {BAR: "|", START: "[START]", END: "[END]"}
+    return [others.get(int(i)) or WORDS[int(i) - FIRST_WORD] for i in ids]
 
 
 class AdditiveAttention(keras.layers.Layer):
@@ -122,7 +124,8 @@ def train(new_model, updates, seeds):
     @tf.function(input_signature=[IDS, IDS])
     def correct_words(inp, tar):
         logits, _ = model(inp, tar[:, :-1])
-        return tf.argmax(logits, axis=-1, output_type=tf.int32) == tar[:, 1:]  # (B, T)
+        right = tf.argmax(logits, axis=-1, output_type=tf.int32) == tar[:, 1:]  # (B, T)
+        return tf.reshape(right[tar[:, 1:] >= FIRST_WORD], [tf.shape(tar)[0], -1])  # (B, n)
 
     validation = move_verb(np.random.default_rng(1000), LONGEST, 200)
     update(*validation)  # builds the graph, and the weights
@@ -141,6 +144,6 @@ def train(new_model, updates, seeds):
             update(*batch)
             seconds += time.process_time() - start
             if i % 100 == 0:
-                right = correct_words(*validation)[:, :-1].numpy().mean()
+                right = correct_words(*validation).numpy().mean()
                 log.append((i, seconds, right))
         yield model, correct_words, log
