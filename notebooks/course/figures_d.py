@@ -57,22 +57,24 @@ def plot_edges(queries, keys, heads, only=None, title="", threshold=0.1):
     return figure
 
 
-def plot_tables(tables, rows, columns, low=None, high=None):
+def plot_tables(tables, rows, columns, high=None, split=None):
     """Draws tables of one shape beside each other, with their numbers.
 
     Args:
       tables: a dict from titles to `[R, C]`.
       rows, columns: names of the rows and columns.
-      low, high: the numbers at the ends of the colors; None for the smallest and the largest of
-        each table.
+      high: the number at the end of the colors, which begin at 0, or at -high for a table with
+        negative numbers; None for the largest absolute number of each table.
+      split: the column before which a gap is drawn.
     """
     width, height = MAX_WIDTH / max(2, len(tables)), 0.36 * len(rows) + 1.3
     figure, panels = create_panels(len(tables), width, height)
     for panel, (title, table) in zip(panels, tables.items()):
-        start = np.min(table) if low is None else low
-        draw_matrix(panel, table, rows, columns, start, high, ".2f")
+        draw_matrix(panel, table, rows, columns, high=high, numbers=".2f")
         panel.set_title(title, fontsize=12)
         panel.set_aspect("auto")
+        if split is not None:
+            panel.axvline(split - 0.5, color="white", linewidth=8)
     for panel in panels[1:]:
         panel.set_yticks([])
     return figure

@@ -35,15 +35,16 @@ def plot_cost(table):
     """Plots BLEU over training cost, a panel for each language pair.
 
     Args:
-      table: the rows of Table 2: model, two BLEU scores, two costs in FLOPs or None.
+      table: the rows of Table 2: model, two BLEU scores as text, two costs in FLOPs or None.
     """
     figure = Figure(figsize=(9.6, 4.2), dpi=90, layout="constrained")
     panels = figure.subplots(1, 2)
     for panel, title, i in zip(panels, ("English-German", "English-French"), (0, 1)):
         for name, *numbers in table:
-            bleu, cost = numbers[i], numbers[2 + i]
+            cost = numbers[2 + i]
             if cost is None:
                 continue
+            bleu = float(numbers[i])
             for part in (" + PosUnk", " + RL", " model", "(", ")"):
                 name = name.replace(part, "")
             ours = name.startswith("Transformer")
@@ -77,7 +78,7 @@ def plot_small_rows(rows):
             values = row[:, i]
             seeds = panel.scatter(values, [place] * len(values), color=COLORS[0], zorder=2)
             mean = panel.scatter(values.mean(), place, marker="|", s=250, color="black")
-        panel.set(title=title, xlabel="names of unseen numbers without an error, %")
+        panel.set(title=title, xlabel="names of unseen numbers without an error, %", xlim=(-2, 102))
         panel.grid(axis="x", alpha=0.3)
     seeds.set_label("a seed")
     mean.set_label("mean")

@@ -46,7 +46,7 @@ def plot_throughput(series):
     panel.set_xticks(counts, map(str, counts))
     panel.set_ylim(0, 1.2 * max(max(rates) for _, rates in series.values()))
     panel.set(xlabel="sentences at the same time", ylabel="sentences per second",
-              title="Throughput of 48 sentences, in two ways to send them")  # fmt: skip
+              title="Throughput for 48 sentences, sent in two ways")  # fmt: skip
     panel.grid(alpha=0.3)
     panel.legend(loc="lower right")
     return figure

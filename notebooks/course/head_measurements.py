@@ -59,6 +59,14 @@ SUBJECTS = {
     "child": ("Das Kind", "es"),
     "pig": ("Das Schwein", "es"),
 }
+IT_TEXTS = {  # texts -> the German between subject and pronoun
+    "The animal did not cross the street because it was too tired.": (
+        "ging nicht über die Straße, weil"
+    ),
+    "The animal did not come into the house because it was too big.": "kam nicht ins Haus, weil",
+    "The animal could not sleep because it was too hungry.": "konnte nicht schlafen, weil",
+    "The animal stayed in the garden because it was very old.": "blieb im Garten, weil",
+}
 
 
 class Example(NamedTuple):
@@ -232,9 +240,9 @@ def translated_nouns(examples):
 
 
 def pronoun_pairs(text):
-    """A text about an animal with each of the `SUBJECTS`, translated up to the pronoun."""
+    """One of the `IT_TEXTS` with each of the `SUBJECTS`, translated up to the pronoun."""
     return [
-        (text.replace("animal", noun), f"{german} ging nicht über die Straße, weil {pronoun}")
+        (text.replace("animal", noun), f"{german} {IT_TEXTS[text]} {pronoun}")
         for noun, (german, pronoun) in SUBJECTS.items()
     ]
 

@@ -4,17 +4,17 @@ from tf_transformer import preset
 from tf_transformer.paper.table3 import ROWS
 from tf_transformer.presets import VARIATIONS
 
-TABLE_2 = [  # model, BLEU En-De, BLEU En-Fr, cost En-De, cost En-Fr
-    ("ByteNet", 23.75, None, None, None),
-    ("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
-    ("GNMT + RL", 24.6, 39.92, 2.3e19, 1.4e20),
-    ("ConvS2S", 25.16, 40.46, 9.6e18, 1.5e20),
-    ("MoE", 26.03, 40.56, 2.0e19, 1.2e20),
-    ("Deep-Att + PosUnk Ensemble", None, 40.4, None, 8.0e20),
-    ("GNMT + RL Ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
-    ("ConvS2S Ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
-    ("Transformer (base model)", 27.3, 38.1, 3.3e18, 3.3e18),
-    ("Transformer (big)", 28.4, 41.8, 2.3e19, 2.3e19),
+TABLE_2 = [  # model, BLEU En-De and En-Fr as printed, cost En-De, cost En-Fr
+    ("ByteNet", "23.75", "", None, None),
+    ("Deep-Att + PosUnk", "", "39.2", None, 1.0e20),
+    ("GNMT + RL", "24.6", "39.92", 2.3e19, 1.4e20),
+    ("ConvS2S", "25.16", "40.46", 9.6e18, 1.5e20),
+    ("MoE", "26.03", "40.56", 2.0e19, 1.2e20),
+    ("Deep-Att + PosUnk Ensemble", "", "40.4", None, 8.0e20),
+    ("GNMT + RL Ensemble", "26.30", "41.16", 1.8e20, 1.1e21),
+    ("ConvS2S Ensemble", "26.36", "41.29", 7.7e19, 1.2e21),
+    ("Transformer (base model)", "27.3", "38.1", 3.3e18, 3.3e18),
+    ("Transformer (big)", "28.4", "41.8", 2.3e19, 2.3e19),
 ]
 TABLE_4 = [
     ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative", 88.3),
@@ -46,13 +46,9 @@ def print_table_2():
     """Prints Table 2; a blank is a number that it does not have."""
     print(f"{'':26} {'BLEU':^13} {'training cost':^17}")
     print(f"{'model':26} {'En-De':>6} {'En-Fr':>6} {'En-De':>8} {'En-Fr':>8}")
-    for name, *numbers in TABLE_2:
-        forms = ("6.2f", "6.2f", "8.1e", "8.1e")
-        cells = (
-            " " * int(form[0]) if number is None else format(number, form)
-            for number, form in zip(numbers, forms)
-        )
-        print(f"{name:26}", *cells)
+    for name, *scores, cost_de, cost_fr in TABLE_2:
+        costs = [f"{cost:.1e}" if cost else "" for cost in (cost_de, cost_fr)]
+        print(f"{name:26}", *(f"{score:>6}" for score in scores), *(f"{cost:>8}" for cost in costs))
 
 
 def _sizes(name):
