@@ -48,7 +48,7 @@ STATEMENTS = [
     ("05", "harder to learn by heart, 0.31", r"Dropout 0.1: ([\d.]+) on known", 0.31, 0.1),
     ("05", "the unseen ones are better, 1.67", r"Dropout 0.1: .* ([\d.]+) on unseen", 1.67, 0.3),
     ("05", "The gradient is $3x^2 = 12$", r"cube at 2: ([\d.]+)", 12, 0),
-    ("06", "the cache helps little", r" 16 sub-words: +([\d.]+) times", 1.5, 1.2),
+    ("06", "the cache helps least", r" 16 sub-words: +([\d.]+) times", 1.5, 1.2),
     ("06", "several times as fast", r"192 sub-words: +([\d.]+) times", 8, 6),
     ("06", "they have 89% of the words", r"of  4, alpha 0.0: (\d+)%", 89, 1),
     ("06", "and 87% with a beam of 20", r"of 20, alpha 0.0: (\d+)%", 87, 1),
