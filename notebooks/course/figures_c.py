@@ -13,7 +13,7 @@ def plot_heads(rows, columns, heads, title):
       heads: a dict from the name of a panel to weights (T, S).
       title: of the figure.
     """
-    figure, panels = create_panels(len(heads), 4.9, 4.9)
+    figure, panels = create_panels(len(heads), 4.9, 4.3)
     for panel, (name, weights) in zip(panels, heads.items()):
         draw_matrix(panel, weights, rows, columns, 0.0, 1.0, numbers=False)
         panel.set_title(name)
