@@ -1,16 +1,24 @@
 """Ten wrong versions of `my_transformer.py`: the complete file with one bug each.
 
 `write` makes them in the folder `broken` beside the notebooks, where a learner opens them.
+`learn_to_copy` and `translate` show their symptoms.
 """
 
 from course import ROOT
 from course.blanks import SOLUTION
+from course.graduation import load_weights, vocabularies
 
+import functools
 import pathlib
 import types
 from typing import NamedTuple
 
+import keras
+import numpy as np
+import tensorflow as tf
+
 FOLDER = ROOT / "notebooks" / "broken"
+START, END = 2, 3
 
 
 class Bug(NamedTuple):
@@ -166,3 +174,59 @@ def load(path):
     module = types.ModuleType(path.stem)
     exec(compile(path.read_text("utf-8"), str(path), "exec"), module.__dict__)
     return module
+
+
+def _rows_to_copy(random, count):
+    """Rows of four to eight of ten ids, and END."""
+    return [[*random.integers(4, 14, random.integers(4, 9)).tolist(), END] for _ in range(count)]
+
+
+def learn_to_copy(file):
+    """Trains a small model of a file, and prints how well it copies new rows.
+
+    Returns: the losses of 300 updates.
+    """
+    random = np.random.default_rng(1)
+    rows, new = _rows_to_copy(random, 8_000), _rows_to_copy(random, 50)
+    copies = file.make_batches([(row, [START, *row]) for row in rows], 320)
+    keras.utils.set_random_seed(1)
+    model = file.Transformer(1, 64, 4, 128, 14, rate=0.0)
+    losses = file.train(model, copies, 300, file.CustomSchedule(64, warmup_steps=60, scale=0.45))
+    written = file.greedy_search(model, file.pad(new), extra=5)
+    same = sum(copy == row[:-1] for copy, row in zip(written, new))
+    print(f"row {new[0][:-1]}\ncopy {written[0]}\n{same} of {len(new)} rows are right")
+    return losses
+
+
+@functools.cache
+def vocabulary():
+    """The vocabulary of the built-in model, one for both languages."""
+    return vocabularies("pocket-en-de")[0]
+
+
+@functools.cache
+def _weights():
+    """The weights of the built-in model, in the order of the complete file."""
+    model = load(SOLUTION).Transformer(2, 128, 4, 512, vocabulary().vocab_size())
+    load_weights(model, "pocket-en-de")
+    return model.get_weights()
+
+
+def trained(file, rate=0.1):
+    """A model of a file with the weights of the built-in model."""
+    model = file.Transformer(2, 128, 4, 512, vocabulary().vocab_size(), rate=rate)
+    model(tf.constant([[END]]), tf.constant([[START]]))  # creates the variables
+    model.set_weights(_weights())
+    return model
+
+
+def encode(*texts):
+    """Texts -> ids (B, S)."""
+    rows = [[*vocabulary().encode(text), END] for text in texts]
+    return keras.utils.pad_sequences(rows, padding="post")  # int32
+
+
+def translate(file, *texts):
+    """Prints greedy translations of texts, which are in one batch."""
+    for ids in file.greedy_search(trained(file), encode(*texts)):
+        print(vocabulary().decode(ids))

@@ -1,6 +1,6 @@
 """The drawings of notebook C. Each function returns a `matplotlib.figure.Figure`."""
 
-from course.plots import create_panels, draw_matrix, separate_cells
+from course.plots import create_panels, draw_matrix, plot_curves, separate_cells
 
 import numpy as np
 
@@ -9,11 +9,11 @@ def plot_heads(rows, columns, heads, title):
     """Draws the attention of one head in several files.
 
     Args:
-      rows, columns: the sub-words, T and S of them.
+      rows, columns: what is read and predicted, and the sub-words; T and S of them.
       heads: a dict from the name of a panel to weights (T, S).
       title: of the figure.
     """
-    figure, panels = create_panels(len(heads), 4.9, 4.9)
+    figure, panels = create_panels(len(heads), 4.9, 4.3)
     for panel, (name, weights) in zip(panels, heads.items()):
         draw_matrix(panel, weights, rows, columns, 0.0, 1.0, numbers=False)
         panel.set_title(name)
@@ -21,6 +21,20 @@ def plot_heads(rows, columns, heads, title):
     figure.colorbar(image, ax=panels, label="attention weight", shrink=0.7)
     figure.suptitle(title)
     return figure
+
+
+def plot_copying(losses):
+    """Draws the losses of the copying task, and the lowest possible one.
+
+    Args:
+      losses: a dict from the name of a file to the losses of 300 updates.
+    """
+    updates = np.arange(5, 300, 10)  # the middle of ten
+    lines = {name: (updates, np.reshape(line, (-1, 10)).mean(1)) for name, line in losses.items()}
+    label, other = 0.9 + 0.1 / 14, 0.1 / 14  # the smoothed target of 14 ids
+    levels = {"lowest possible": -label * np.log(label) - 13 * other * np.log(other)}
+    names = "update", "loss (nats)", "The copying task"
+    return plot_curves(lines, *names, levels=levels, from_zero=True)
 
 
 def plot_findings(findings, rounding):
