@@ -24,9 +24,12 @@ def _box(panel, x, y, width, height, text, color):
     panel.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=10)
 
 
-def _arrow(panel, start, end):
+def _arrow(panel, start, end, number):
     style = {"arrowstyle": "-|>", "color": "0.25", "linewidth": 1.2}
     panel.annotate("", end, start, arrowprops=style)
+    circle = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+    x, y = (np.array(start) + end) / 2
+    panel.text(x - 0.05, y, number, ha="center", va="center", weight="bold", bbox=circle)
 
 
 def plot_data_parallel():
@@ -40,12 +43,12 @@ def plot_data_parallel():
         color = (BLUE, ORANGE)[i]
         name = ("even rows", "odd rows")[i]
         _box(panel, 2.2, y, 1.5, 1.0, f"replica {i}\n{name}", color)
-        _box(panel, 4.3, y, 1.7, 1.0, "loss, with the\nweight of its\ntokens; gradients", color)
-        _box(panel, 8.6, y, 1.7, 1.0, "Adam: the\nsame update\nof its copy", color)
-        _arrow(panel, (1.45, 2.2 - 0.4 * i), (2.15, y + 0.5))
-        _arrow(panel, (3.75, y + 0.5), (4.25, y + 0.5))
-        _arrow(panel, (6.05, y + 0.5), (6.6, 2.25 - 0.5 * i))
-        _arrow(panel, (8.05, 2.25 - 0.5 * i), (8.55, y + 0.5))
+        _box(panel, 4.3, y, 1.7, 1.0, "loss and\ngradients of\nits rows", color)
+        _box(panel, 8.6, y, 1.7, 1.0, "the same\nupdate of\nits copy", color)
+        _arrow(panel, (1.45, 2.2 - 0.4 * i), (2.15, y + 0.5), 1)
+        _arrow(panel, (3.75, y + 0.5), (4.25, y + 0.5), 2)
+        _arrow(panel, (6.05, y + 0.5), (6.6, 2.25 - 0.5 * i), 3)
+        _arrow(panel, (8.05, 2.25 - 0.5 * i), (8.55, y + 0.5), 4)
     _box(panel, 6.6, 1.45, 1.4, 1.1, "all-reduce:\nsum of the\ngradients", GREEN)
     return figure
 
@@ -54,19 +57,22 @@ def plot_differences(differences):
     """A point for each batch, a row for each kind of batches, and the medians.
 
     Args:
-      differences: a dict from the kind to the relative differences of its batches.
+      differences: {weights: {kind of batches: the relative difference of each}}, for random
+        weights (hollow points) and trained ones.
     """
-    figure = Figure(figsize=(8.4, 3.2), dpi=90, layout="constrained")
+    figure = Figure(figsize=(8.4, 3.6), dpi=90, layout="constrained")
     panel = figure.subplots()
-    for row, (values, color) in enumerate(zip(differences.values(), COLORS)):
-        panel.plot(values, np.full(len(values), row), "o", color=color, alpha=0.5)
-        middle = np.median(values)
-        panel.annotate(f"{middle:.1%}", (middle, row), (0, 9), textcoords="offset points",
-                       ha="center", color=color, weight="bold")  # fmt: skip
-    panel.set_yticks(range(len(differences)), list(differences))
-    panel.set_title("Mean of eight means against the mean of all tokens: one point per batch")
+    for kinds, face, shift in zip(differences.values(), ("none", None), (-0.2, 0.13)):
+        for row, (values, color) in enumerate(zip(kinds.values(), COLORS)):
+            panel.plot(values, np.full(len(values), row + shift), "o", color=color,
+                       markerfacecolor=face, alpha=0.5)  # fmt: skip
+            middle = np.median(values)
+            panel.annotate(f"{100 * middle:.2g}%", (middle, row + shift), (0, 6), ha="center",
+                           textcoords="offset points", color=color, weight="bold")  # fmt: skip
+    panel.set_yticks(range(len(kinds)), list(kinds))
+    panel.set_title("Mean of eight means: a point per batch (hollow: random weights)")
     panel.set_xlabel("difference, as a part of the gradient (numbers: medians)")
-    panel.set(xscale="log", ylim=(-0.5, len(differences) - 0.2), xlim=(5e-4, 2))
-    panel.set_xticks([0.001, 0.01, 0.1, 1], ["a thousandth", "a hundredth", "a tenth", "all"])
+    panel.set(xscale="log", ylim=(-0.5, len(kinds) - 0.3), xlim=(1e-4, 2))
+    panel.set_xticks([0.001, 0.01, 0.1, 1], ["0.1%", "1%", "10%", "100%"])
     panel.grid(axis="x", alpha=0.3)
     return figure

@@ -11,25 +11,61 @@ _LABELS = {  # shift in points and alignment of the points whose label is not be
 }
 
 
-def plot_rates(lengths, rates, medians):
-    """Plots operations per second over the length of a sentence.
+def plot_rates(lengths, rates, medians, times, crossings):
+    """Plots operations per second, and the time, over the length of a sentence.
 
     Args:
       lengths: positions, one for each column.
       rates: a dict from layers to billions per second, of the fastest round.
       medians: the same of the median round, for the bars.
+      times: a dict from layers to seconds, of the fastest round.
+      crossings: a dict from names to the lengths at which two counts are equal.
+    """
+    figure = Figure(figsize=(10, 4.2), dpi=80, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for (name, highest), color, marker in zip(rates.items(), COLORS, MARKERS):
+        style = {"color": color, "marker": marker, "label": name}
+        left.errorbar(lengths, highest, [highest - medians[name], 0 * highest], capsize=3, **style)
+        right.plot(lengths, 1000 * times[name], **style)
+    for name, length in crossings.items():
+        right.axvline(length, color="0.4", linestyle="--")
+        right.text(length, 0.02, f" {name}", transform=right.get_xaxis_transform())
+    for panel in (left, right):
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(lengths, lengths)
+        panel.set_xlabel("positions n")
+        panel.grid(alpha=0.3)
+    left.set(ylabel="billion multiply-adds per second", ylim=(0, None))
+    left.set_title("Operations divided by time\n(fastest round; bars: down to the median)")
+    right.set(ylabel="milliseconds", yscale="log")
+    right.set_title("Time (dashed: the counts equal the LSTM's,\nmulti-head at 2d, Eq. 1 at 4d)")
+    right.legend()
+    return figure
+
+
+def plot_shares(lengths, shares, equal):
+    """Plots what share of the operations each part has, as stacked areas over the length.
+
+    Args:
+      lengths: numbers of sub-words.
+      shares: a function of them; returns a dict from parts to percentages.
+      equal: the length at which scores and sums are as many as the feed-forward layers.
     """
     figure = Figure(figsize=(8.0, 4.0), dpi=80, layout="constrained")
     panel = figure.subplots()
-    for (name, highest), color, marker in zip(rates.items(), COLORS, MARKERS):
-        errors = [highest - medians[name], 0 * highest]
-        panel.errorbar(lengths, highest, errors, color=color, marker=marker, capsize=3, label=name)
-    panel.set_xscale("log", base=2)
-    panel.set_xticks(lengths, lengths)
-    panel.set(xlabel="positions n", ylabel="billion multiply-adds per second", ylim=(0, None))
-    panel.set_title("Operations divided by time: fastest round (bars: down to the median)")
-    panel.grid(alpha=0.3)
-    panel.legend()
+    parts = shares(lengths)
+    order = ["scores and sums", "feed-forward", "projections", "logits"]
+    panel.stackplot(lengths, [parts[part] for part in order], colors=COLORS, alpha=0.7)
+    panel.text(2500, 15, order[0])
+    for part, y in zip(order[1:], (20, 55, 85)):
+        panel.text(20, y, part, va="center")
+    panel.axvline(equal, color="0.2", linestyle="--")
+    panel.text(equal, 101, f"equal to feed-forward: n = {equal:,.0f}", ha="center")
+    panel.set_xscale("log")
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    panel.set(xlim=(lengths[0], lengths[-1]), ylim=(0, 100), xlabel="sub-words n")
+    panel.set_ylabel("share of the operations, %")
+    panel.set_title("Your base model: operations by the length n", pad=18)
     return figure
 
 

@@ -23,7 +23,6 @@ Numbers = Sequence[float] | np.ndarray
 
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 MARKERS = "osD^vPX*"
-HATCHES = ["", "//", "..", "xx"]
 HIDDEN = "0.85"  # the color of keys that a mask hides
 MAX_WIDTH = 10.0  # inches of a figure, at 90 dots per inch
 TOKEN_SIZE = 9  # points of the tokens on the axes
@@ -297,37 +296,6 @@ def plot_curves(
     names = [*series, *levels, *marks]
     if len(names) > 1 and any(not name.startswith("_") for name in names):
         panel.legend(framealpha=1)
-    return figure
-
-
-def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = "") -> Figure:
-    """Plots groups of bars side by side.
-
-    Args:
-      groups: a dict from the name of a group to its heights, as many as `names`.
-      names: of the bars, on the horizontal axis.
-      y: name of the vertical axis, with its unit.
-      title: of the figure.
-    """
-    inches = max(4.5, min(11.0, 1.5 + 0.5 * len(names) * len(groups) ** 0.5))
-    figure, (panel,) = create_panels(1, inches, 3.8)
-    width = 0.8 / len(groups)
-    for i, ((group, heights), color) in enumerate(zip(groups.items(), COLORS)):
-        positions = np.arange(len(names)) + (i - (len(groups) - 1) / 2) * width
-        hatch = HATCHES[i % len(HATCHES)]
-        panel.bar(
-            positions, heights, width, label=group, color=color, edgecolor="white", hatch=hatch
-        )
-    longest = max(len(line) for name in names for line in str(name).split("\n"))
-    if len(names) * 0.09 * longest > inches - 1:  # the names would overlap
-        panel.set_xticks(range(len(names)), names, rotation=60, ha="right")
-    else:
-        panel.set_xticks(range(len(names)), names)
-    panel.set(ylabel=y, title=title)
-    panel.grid(axis="y", alpha=0.3)
-    if len(groups) > 1:
-        panel.margins(y=0.4)  # space for the legend
-        panel.legend(ncols=2)
     return figure
 
 

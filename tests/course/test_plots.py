@@ -46,8 +46,6 @@ FIGURES = {
     "large matrix": (plots.plot_matrix, (RANDOM.normal(size=(50, 64)),), set()),
     "product": (plots.plot_product, PRODUCT, {"3 × 3", "3 × 2", "X", "×"}),
     "curves": (plots.plot_curves, (LINES, "n, tokens", "ms"), {"n, tokens", "ms", "a", "b"}),
-    "bars": (plots.plot_bars, ({"with": [1, 2], "without": [3, 4]}, NAMES, "padding, %"),
-             {"padding, %", "with", "without"}),
     "beam": (plots.plot_beam, (BEAM, BEAM_NAMES, (2, 5, 6), "two steps"), {"[START]\n0.00"}),
     "edges": (figures_d.plot_edges, (TOKENS, TOKENS[:3], {"head 1": np.eye(4, 3)}, [1], "scores"),
               {*LABELS, "head 1", "scores"}),
