@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import pathlib
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -183,8 +184,10 @@ def recorded_calls(paths, counts=lambda frame: True):
     Args:
       paths: of files and folders.
       counts: whether a call is recorded, by its frame.
-    Yields: a list, which then has the names of the functions, those that one calls by name first.
+    Yields: a list, which then has the names of the functions and classes, public ones first.
     """
+    import tf_transformer
+
     called, paths, keras_src = [], tuple(map(real_path, paths)), real_path(keras_path(""))
     operations = "dot_product_attention", "layer_normalization", "rms_normalization"
 
@@ -195,13 +198,13 @@ def recorded_calls(paths, counts=lambda frame: True):
         return in_keras or file.startswith(paths) and file != real_path(__file__)
 
     def profile(frame, event, _):
+        if event != "call":
+            return
         code = frame.f_code
         is_function = code.co_flags & inspect.CO_OPTIMIZED  # and not the body of a class or file
-        if event != "call" or not is_function:
-            return
-        if is_answer(code.co_filename, code.co_name) and counts(frame):
+        if is_function and is_answer(code.co_filename, code.co_name) and counts(frame):
             name = getattr(code, "co_qualname", code.co_name)  # from Python 3.11 on
-            called.append(name.removesuffix(".__init__"))
+            called.append(re.sub(r"\.__\w+__$", "", name))
 
     previous = sys.getprofile(), threading.getprofile()
     sys.setprofile(profile)
@@ -211,7 +214,9 @@ def recorded_calls(paths, counts=lambda frame: True):
     finally:
         sys.setprofile(previous[0])
         threading.setprofile(previous[1])
-        called.sort(key=lambda name: "<" in name or name.split(".")[-1].startswith("_"))
+        exported = set(dir(tf_transformer))
+        called.sort(key=lambda name: name[0] == "_" or "<" in name)
+        called.sort(key=lambda name: name.split(".")[0] not in exported)
 
 
 def _without_the_package(function):

@@ -255,7 +255,8 @@ def _borrowed(module):
                 value = inspect.unwrap(vars(owner).get(function.name)) if owner else None
                 code = getattr(value, "__code__", None)
                 if code is None or code.co_filename != module.__file__:
-                    yield function.name
+                    name = node.name if function is node else f"{node.name}.{function.name}"
+                    yield name.removesuffix(".__init__")
 
 
 def _difference(what, got, right, wrong):
