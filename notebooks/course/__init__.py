@@ -6,11 +6,14 @@ Import it first: it suppresses TensorFlow's start-up messages, and shows figures
 import contextlib
 import functools
 import importlib
+import inspect
 import io
 import logging
 import os
 import pathlib
+import re
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -125,7 +128,8 @@ def check(number, *answers):
     reason = ""
     try:
         right = bool(exercise.test(answer))
-    except Exception as error:  # of the reader's function, or for an answer of another type
+    # An error of the reader's function, or for an answer of another type.
+    except (Exception, SystemExit) as error:
         right = False
         reason = f" ({type(error).__name__}: {error})"
     if not right and getattr(answer, "returned_none", False):
@@ -148,14 +152,17 @@ class UsesThePackage(Exception):
 def not_your_code():
     """Where the code lies that an answer must not call: paths of files and folders.
 
-    The package, the course, sacreBLEU, and the losses of Keras.
+    The package, the course, sacreBLEU, and the losses of Keras and TensorFlow.
     """
     import sacrebleu
+    import tensorflow
 
     import tf_transformer
 
-    folders = [os.path.dirname(module.__file__) for module in (tf_transformer, sacrebleu)]
-    return (*folders, keras_path("losses"), os.path.dirname(__file__))
+    modules = tf_transformer, sacrebleu, tensorflow
+    package, bleu, tensorflow = (os.path.dirname(module.__file__) for module in modules)
+    losses = keras_path("losses"), os.path.join(tensorflow, "python", "ops", "losses")
+    return (package, bleu, *losses, os.path.dirname(__file__))
 
 
 def keras_path(name):
@@ -165,36 +172,51 @@ def keras_path(name):
     return os.path.join(os.path.dirname(keras.__file__), "src", *name.split("/"))
 
 
+real_path = functools.cache(os.path.realpath)
+
+
 @contextlib.contextmanager
 def recorded_calls(paths, counts=lambda frame: True):
-    """Records the calls of functions in some files or folders.
+    """Records the calls of functions in some files or folders, also in threads that begin here.
 
-    Keras's own `dot_product_attention` and `layer_normalization` are recorded too.
+    Keras's own `dot_product_attention` and normalizations are recorded too.
 
     Args:
       paths: of files and folders.
       counts: whether a call is recorded, by its frame.
-    Yields: a list, to which the names of the functions are appended.
+    Yields: a list, which then has the names of the functions and classes, public ones first.
     """
-    called, paths, keras_src = [], tuple(paths), keras_path("")
-    operations = "dot_product_attention", "layer_normalization"
+    import tf_transformer
+
+    called, paths, keras_src = [], tuple(map(real_path, paths)), real_path(keras_path(""))
+    operations = "dot_product_attention", "layer_normalization", "rms_normalization"
 
     @functools.cache
     def is_answer(file, function):
+        file = real_path(file)
         in_keras = function in operations and file.startswith(keras_src)
-        return in_keras or file.startswith(paths) and file != __file__
+        return in_keras or file.startswith(paths) and file != real_path(__file__)
 
     def profile(frame, event, _):
+        if event != "call":
+            return
         code = frame.f_code
-        if event == "call" and is_answer(code.co_filename, code.co_name) and counts(frame):
-            called.append(getattr(code, "co_qualname", code.co_name))  # from Python 3.11 on
+        is_function = code.co_flags & inspect.CO_OPTIMIZED  # and not the body of a class or file
+        if is_function and is_answer(code.co_filename, code.co_name) and counts(frame):
+            name = getattr(code, "co_qualname", code.co_name)  # from Python 3.11 on
+            called.append(re.sub(r"\.__\w+__$", "", name))
 
-    previous = sys.getprofile()
+    previous = sys.getprofile(), threading.getprofile()
     sys.setprofile(profile)
+    threading.setprofile(profile)
     try:
         yield called
     finally:
-        sys.setprofile(previous)
+        sys.setprofile(previous[0])
+        threading.setprofile(previous[1])
+        exported = set(dir(tf_transformer))
+        called.sort(key=lambda name: name[0] == "_" or "<" in name)
+        called.sort(key=lambda name: name.split(".")[0] not in exported)
 
 
 def _without_the_package(function):

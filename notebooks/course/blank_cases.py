@@ -7,8 +7,10 @@ typical, a dict from what to say about a mistake to its result.
 from course import graduation
 
 import contextlib
+import functools
 import io
 import re
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -24,15 +26,43 @@ TEXTS = ["Yesterday I bought a red car.", "I sleep.", "Who should he help?"]
 MIXED = "A reshape alone mixes positions and heads: transpose"
 
 
+class Sizes(NamedTuple):
+    """Batch, source, target, d_model, heads, width of the FFN, vocabulary."""
+
+    B: int
+    S: int
+    T: int
+    D: int
+    H: int
+    F: int
+    V: int
+
+
+SIZES = Sizes(2, 5, 4, 12, 3, 32, 50), Sizes(3, 6, 5, 8, 2, 24, 40)
+
+
+def in_two_sizes(case):
+    """Runs a case (m, random, sizes) twice, so that a constant does not pass for an argument."""
+
+    @functools.wraps(case)
+    def both(m, random):
+        for sizes in SIZES:
+            yield from case(m, random, sizes)
+
+    return both
+
+
 def normal(random, *shape):
     """Random numbers, float32."""
     return tf.constant(random.normal(size=shape), tf.float32)
 
 
-def ids(random, *shape):
-    """Random ids (B, S) with padding in the first row."""
-    array = random.integers(4, 50, shape).astype("int32")
-    array[0, -2:] = 0
+def ids(random, batch, length, vocab_size=50):
+    """Random ids (B, S) of all kinds, with 0 to B - 1 times padding at the ends of the rows."""
+    array = random.integers(4, vocab_size, (batch, length)).astype("int32")
+    array[:, :3] = random.permutation([1, 2, 3])  # unknown, START, END
+    for row, padding in enumerate(random.permutation(batch)):
+        array[row, length - padding :] = 0
     return tf.constant(array)
 
 
@@ -43,7 +73,8 @@ def copy(mine, theirs):
     if shapes[0] != shapes[1]:
         unused = [name for name, part in vars(mine).items()
                   if hasattr(theirs, name) and getattr(part, "built", True) is False]  # fmt: skip
-        raise AssertionError(f"never called: {' and '.join(unused) or 'a part of __init__'}")
+        shapes = "weights of the shapes {}, which must be {}".format(*shapes)
+        raise AssertionError(f"never called: {' and '.join(unused)}" if unused else shapes)
     theirs.set_weights([w + 0.02 * i for i, w in enumerate(weights)])  # no zeros, no ones
     mine.set_weights(theirs.get_weights())
 
@@ -80,15 +111,17 @@ def each_dropout(layer, x, call):
     yield "the result where dropout drops all that it may", call(), x, wrong
 
 
-def attention(m, random):
+@in_two_sizes
+def attention(m, random, n):
     """Equation 1."""
-    q, k, v = normal(random, 2, 4, 8), normal(random, 2, 5, 8), normal(random, 2, 5, 3)
-    right = package.scaled_dot_product_attention
+    q, k = normal(random, n.B, n.T, n.D), normal(random, n.B, n.S, n.D)
+    v, right = normal(random, n.B, n.S, 3), package.scaled_dot_product_attention
     yield "the result", m.scaled_dot_product_attention(q, k, v, None), right(q, k, v), {
-        "The scores are not divided by the square root of d_k": right(q * 8**0.5, k, v),
-        "The scores are divided by d_k, not by its square root": right(q / 8**0.5, k, v),
+        "The scores are not divided by the square root of d_k": right(q * n.D**0.5, k, v),
+        "The scores are divided by d_k, not by its square root": right(q / n.D**0.5, k, v),
     }  # fmt: skip
-    mask = tf.constant([[0.0, 0, 1, 0, 1]])
+    q *= 100  # a hidden key has no weight, also with a score that is much larger than the others
+    mask = tf.cast(tf.range(n.S) % 2 == 0, tf.float32)[tf.newaxis]
     wrong = {
         "The mask changes nothing": right(q, k, v),
         "The mask is inverted: 1 must hide": right(q, k, v, 1 - mask),
@@ -97,56 +130,62 @@ def attention(m, random):
     yield "the result with a mask", got, right(q, k, v, mask), wrong
 
 
-def padding_mask(m, random):
+@in_two_sizes
+def padding_mask(m, random, n):
     """(B, 1, 1, S)."""
-    seq = ids(random, 2, 5)
+    seq = ids(random, n.B, n.S)
     right = package.create_padding_mask(seq)
     yield "the mask", m.create_padding_mask(seq), right, {"1 must hide, not show": 1 - right}
 
 
-def look_ahead_mask(m, random):
+@in_two_sizes
+def look_ahead_mask(m, random, n):
     """(T, T)."""
-    right = package.create_look_ahead_mask(4)
+    right = package.create_look_ahead_mask(n.T)
     wrong = {
         "1 must hide, not show": 1 - right,
         "It hides the columns before t, not those after t": tf.transpose(right),
-        "A position must see itself": tf.maximum(right, tf.eye(4)),
+        "A position must see itself": tf.maximum(right, tf.eye(n.T)),
     }
-    yield "the mask", m.create_look_ahead_mask(4), right, wrong
+    yield "the mask", m.create_look_ahead_mask(n.T), right, wrong
 
 
-def masks(m, random):
+@in_two_sizes
+def masks(m, random, n):
     """All three."""
-    inp, tar = ids(random, 2, 5), ids(random, 2, 4)
+    inp, tar = ids(random, n.B, n.S), ids(random, n.B, n.T)
     right = package.create_masks(inp, tar)
-    without = package.create_look_ahead_mask(4)
+    without = package.create_look_ahead_mask(n.T)
     wrong = {"The decoder's mask does not hide the padding of tar": (right[0], without, right[2])}
     yield "the result", m.create_masks(inp, tar), right, wrong
 
 
-def split_heads(m, random):
+@in_two_sizes
+def split_heads(m, random, n):
     """(B, S, D) -> (B, H, S, K)."""
-    x = normal(random, 2, 5, 12)
-    right = tf.transpose(tf.reshape(x, (2, 5, 3, 4)), (0, 2, 1, 3))
-    wrong = {MIXED: tf.reshape(x, (2, 3, 5, 4))}
-    yield "the result", m.MultiHeadAttention(12, 3).split_heads(x), right, wrong
+    x = normal(random, n.B, n.S, n.D)
+    right = tf.transpose(tf.reshape(x, (n.B, n.S, n.H, -1)), (0, 2, 1, 3))
+    wrong = {MIXED: tf.reshape(x, right.shape)}
+    yield "the result", m.MultiHeadAttention(n.D, n.H).split_heads(x), right, wrong
 
 
-def merge_heads(m, random):
+@in_two_sizes
+def merge_heads(m, random, n):
     """(B, H, T, K) -> (B, T, D)."""
-    x = normal(random, 2, 3, 5, 4)
-    right = tf.reshape(tf.transpose(x, (0, 2, 1, 3)), (2, 5, 12))
-    wrong = {MIXED: tf.reshape(x, (2, 5, 12))}
-    yield "the result", m.MultiHeadAttention(12, 3).merge_heads(x), right, wrong
+    x = normal(random, n.B, n.H, n.T, n.D // n.H)
+    right = tf.reshape(tf.transpose(x, (0, 2, 1, 3)), (n.B, n.T, n.D))
+    wrong = {MIXED: tf.reshape(x, right.shape)}
+    yield "the result", m.MultiHeadAttention(n.D, n.H).merge_heads(x), right, wrong
 
 
-def multi_head(m, random):
+@in_two_sizes
+def multi_head(m, random, n):
     """The whole layer, with different queries, keys and values."""
-    mine, theirs = m.MultiHeadAttention(12, 3), package.MultiHeadAttention(12, 3)
-    v, k, q = normal(random, 2, 5, 12), normal(random, 2, 5, 12), normal(random, 2, 4, 12)
+    mine, theirs = (f.MultiHeadAttention(n.D, n.H) for f in (m, package))
+    v, k, q = (normal(random, n.B, length, n.D) for length in (n.S, n.S, n.T))
     mine(v, k, q), theirs(v, k, q)
     copy(mine, theirs)
-    mask = package.create_padding_mask(ids(random, 2, 5))
+    mask = package.create_padding_mask(ids(random, n.B, n.S))
     wrong = {
         "The mask does not reach the attention": theirs(v, k, q),
         "Queries go through wq, keys through wk, values through wv": theirs(k, v, q, mask),
@@ -154,39 +193,48 @@ def multi_head(m, random):
     yield "the result with a mask", mine(v, k, q, mask), theirs(v, k, q, mask), wrong
 
 
-def positional_encoding(m, random):
+@in_two_sizes
+def positional_encoding(m, random, n):
     """(1, position, D)."""
-    right = package.positional_encoding(50, 16).numpy()
+    right = package.positional_encoding(n.V, n.D).numpy()
     halves = np.concatenate([right[..., 0::2], right[..., 1::2]], axis=-1)
     wrong = {"Sines are in the even columns, cosines in the odd ones": halves}
-    yield "the table", m.positional_encoding(50, 16), right, wrong
+    got = m.positional_encoding(n.V, n.D)
+    yield "the table", got, right, wrong
+    yield "the table is a tensor, as of tf.constant", tf.is_tensor(got), True
 
 
-def embedding(m, random):
+@in_two_sizes
+def embedding(m, random, n):
     """Ids to vectors."""
-    layer, seq = m.Embedding(50, 16), ids(random, 2, 5)
+    layer, seq = m.Embedding(n.V, n.D), ids(random, n.B, n.S, n.V)
     rows = layer.table.numpy()[seq.numpy()]
-    yield "the result", layer(seq), 4 * rows, {"The factor sqrt(d_model) is missing": rows}
+    right = n.D**0.5 * rows
+    yield "the result", layer(seq), right, {"The factor sqrt(d_model) is missing": rows}
 
 
-def embedding_logits(m, random):
+@in_two_sizes
+def embedding_logits(m, random, n):
     """Vectors to logits."""
-    layer, x = m.Embedding(50, 16), normal(random, 2, 5, 16)
+    layer, x = m.Embedding(n.V, n.D), normal(random, n.B, n.T, n.D)
     right = x.numpy() @ layer.table.numpy().T
-    yield "the result", layer.logits(x), right, {"Here is no factor sqrt(d_model)": 4 * right}
+    wrong = {"Here is no factor sqrt(d_model)": n.D**0.5 * right}
+    yield "the result", layer.logits(x), right, wrong
 
 
-def layer_normalization(m, random):
+@in_two_sizes
+def layer_normalization(m, random, n):
     """Mean 0 and variance 1 for each position, then gamma and beta."""
-    layer, x = m.LayerNormalization(), 5 + 2 * normal(random, 2, 3, 8)
+    epsilon = 1e-7 * n.V
+    layer, x = m.LayerNormalization(epsilon), 5 + 2 * normal(random, n.B, n.S, n.D)
     layer(x)
     for i, variable in enumerate((layer.gamma, layer.beta)):
-        variable.assign(normal(random, 8) + i)
+        variable.assign(normal(random, n.D) + i)
     parts = layer.gamma.numpy(), layer.beta.numpy()
 
-    def right(axis, shift=0.0):
+    def right(axis):
         mean, variance = x.numpy().mean(axis, keepdims=True), x.numpy().var(axis, keepdims=True)
-        return parts[0] * (x.numpy() - mean) / np.sqrt(variance + 1e-6 + shift) + parts[1]
+        return parts[0] * (x.numpy() - mean) / np.sqrt(variance + epsilon) + parts[1]
 
     wrong = {"Take mean and variance over the last axis: each position alone": right(1)}
     yield "the result", layer(x), right(-1), wrong
@@ -194,35 +242,39 @@ def layer_normalization(m, random):
     yield "the result for small numbers (epsilon is inside the root)", layer(x), right(-1)
 
 
-def feed_forward(m, random):
+@in_two_sizes
+def feed_forward(m, random, n):
     """Equation 2."""
-    mine, theirs = (f.point_wise_feed_forward_network(8, 32) for f in (m, package))
-    x = normal(random, 2, 5, 8)
+    mine, theirs = (f.point_wise_feed_forward_network(n.D, n.F) for f in (m, package))
+    x = 9 * normal(random, n.B, n.S, n.D)
     shape = tuple(mine(x).shape)
     theirs(x)
-    yield "the shape of the result", shape, (2, 5, 8)
+    yield "the shape of the result", shape, tuple(x.shape)
     copy(mine, theirs)
     inner, outer = theirs.layers
     wrong = {"The inner layer has no activation: relu": outer(x @ inner.kernel + inner.bias)}
     yield "the result", mine(x), theirs(x), wrong
 
 
-def encoder_layer(m, random):
+@in_two_sizes
+def encoder_layer(m, random, n):
     """One layer with a mask, and its dropout."""
-    mine, theirs = m.EncoderLayer(8, 2, 16, 0.5), package.EncoderLayer(8, 2, 16, 0.5)
-    x, mask = normal(random, 2, 5, 8), package.create_padding_mask(ids(random, 2, 5))
+    mine, theirs = (f.EncoderLayer(n.D, n.H, n.F, 0.5) for f in (m, package))
+    x, mask = normal(random, n.B, n.S, n.D), package.create_padding_mask(ids(random, n.B, n.S))
     mine(x), theirs(x)
     copy(mine, theirs)
     wrong = {"The mask does not reach the attention": theirs(x, mask=0.0)}
     yield "the result with a mask", mine(x, False, mask), theirs(x, False, mask), wrong
-    yield from each_dropout(mine, x, lambda: mine(x, training=True))
+    if n == SIZES[-1]:
+        yield from each_dropout(mine, x, lambda: mine(x, training=True))
 
 
-def decoder_layer(m, random):
+@in_two_sizes
+def decoder_layer(m, random, n):
     """One layer with both masks."""
-    mine, theirs = m.DecoderLayer(8, 2, 16, 0.5), package.DecoderLayer(8, 2, 16, 0.5)
-    x, enc_output = normal(random, 2, 4, 8), normal(random, 2, 5, 8)
-    _, ahead, padding = package.create_masks(ids(random, 2, 5), ids(random, 2, 4))
+    mine, theirs = (f.DecoderLayer(n.D, n.H, n.F, 0.5) for f in (m, package))
+    x, enc_output = normal(random, n.B, n.T, n.D), normal(random, n.B, n.S, n.D)
+    _, ahead, padding = package.create_masks(ids(random, n.B, n.S), ids(random, n.B, n.T))
     mine(x, enc_output), theirs(x, enc_output)
     copy(mine, theirs)
     right = theirs(x, enc_output, look_ahead_mask=ahead, padding_mask=padding)
@@ -231,64 +283,68 @@ def decoder_layer(m, random):
         "The padding mask does not reach mha2": theirs(x, enc_output, False, ahead, 0.0),
     }
     yield "the result with masks", mine(x, enc_output, False, ahead, padding), right, wrong
-    cache = m.Cache()
-    parts = [mine(x[:, t : t + 1], enc_output, cache=cache)[0] for t in range(4)]
-    right = mine(x, enc_output, look_ahead_mask=package.create_look_ahead_mask(4))[0]
+    options = {"padding_mask": padding, "cache": m.Cache()}
+    parts = [mine(x[:, t : t + 1], enc_output, **options)[0] for t in range(n.T)]
+    ahead = package.create_look_ahead_mask(n.T)
+    right, *_ = mine(x, enc_output, False, ahead, padding)
     yield "the output position by position, with a cache", tf.concat(parts, 1), right
-    yield from each_dropout(mine, x, lambda: mine(x, enc_output, training=True)[0])
+    if n == SIZES[-1]:
+        yield from each_dropout(mine, x, lambda: mine(x, enc_output, training=True)[0])
 
 
 def stack_parts(stack, embedding, call):
     """Dropout and the last layer of a stack; `call` returns the output (B, T, D)."""
-    layers, none = (stack(n, 8, 2, 16, embedding, 0.5) for n in (1, 0))
+    sizes = embedding.d_model, 2, 16, embedding
+    layers, none = (stack(number, *sizes, 0.5) for number in (1, 0))
     differ = is_random(lambda: call(none, True))
     yield "dropout is on after the positions with training=True", differ, True
     without_dropout(layers)
     differ = is_random(lambda: call(layers, True))
     yield "dropout is on in the layers with training=True", differ, True
-    pre = stack(0, 8, 2, 16, embedding, norm="pre")
+    pre = stack(0, *sizes, norm="pre")
     x = call(none)
     yield "the result for norm='pre'", call(pre), pre.layernorm(x), {
         "The result is self.layernorm(x): it counts for norm='pre'": x
     }  # fmt: skip
 
 
-def encoder(m, random):
+@in_two_sizes
+def encoder(m, random, n):
     """Two layers, on ids."""
-    mine = m.Encoder(2, 8, 2, 16, m.Embedding(50, 8))
-    theirs = package.Encoder(2, 8, 2, 16, 50, 1024)
-    seq = ids(random, 2, 5)
+    mine = m.Encoder(2, n.D, n.H, n.F, m.Embedding(n.V, n.D))
+    theirs = package.Encoder(2, n.D, n.H, n.F, n.V, 1024)
+    seq = ids(random, n.B, n.S, n.V)
     mask = package.create_padding_mask(seq)
     mine(seq), theirs(seq)
     copy(mine, theirs)
     wrong = {"The mask does not reach the layers": theirs(seq, mask=0.0)}
     yield "the result", mine(seq, False, mask), theirs(seq, False, mask), wrong
-    yield from stack_parts(m.Encoder, mine.embedding, lambda stack, *on: stack(seq, *on))
+    if n == SIZES[-1]:
+        yield from stack_parts(m.Encoder, mine.embedding, lambda stack, *on: stack(seq, *on))
 
 
-def decoder(m, random):
+@in_two_sizes
+def decoder(m, random, n):
     """Two layers, on ids, and position by position with a cache."""
-    mine = m.Decoder(2, 8, 2, 16, m.Embedding(50, 8))
-    theirs = package.Decoder(2, 8, 2, 16, 50, 1024)
-    tar, enc_output = ids(random, 2, 4), normal(random, 2, 5, 8)
-    _, ahead, padding = package.create_masks(ids(random, 2, 5), tar)
+    mine = m.Decoder(2, n.D, n.H, n.F, m.Embedding(n.V, n.D))
+    theirs = package.Decoder(2, n.D, n.H, n.F, n.V, 1024)
+    tar, enc_output = ids(random, n.B, n.T, n.V), normal(random, n.B, n.S, n.D)
+    _, ahead, padding = package.create_masks(ids(random, n.B, n.S), tar)
     mine(tar, enc_output), theirs(tar, enc_output)
     copy(mine, theirs)
     right, right_weights = theirs(tar, enc_output, False, ahead, padding)
     x, weights = mine(tar, enc_output, False, ahead, padding)
     yield "the output", x, right
-    names = ", ".join(sorted(right_weights))
-    got = set(weights) == set(right_weights)
-    yield f"the names of the attention weights are {names}", got, True
-    cache = m.Cache()
-    options = {"padding_mask": padding, "cache": cache}
-    parts = [mine(tar[:, t : t + 1], enc_output, **options)[0] for t in range(4)]
-    ahead = package.create_look_ahead_mask(4)
+    yield "the attention weights", weights, right_weights
+    options = {"padding_mask": padding, "cache": m.Cache()}
+    parts = [mine(tar[:, t : t + 1], enc_output, **options)[0] for t in range(n.T)]
+    ahead = package.create_look_ahead_mask(n.T)
     right, _ = mine(tar, enc_output, False, ahead, padding)
     yield "the output with a cache", tf.concat(parts, 1), right
-    yield from stack_parts(
-        m.Decoder, mine.embedding, lambda stack, *on: stack(tar, enc_output, *on)[0]
-    )
+    if n == SIZES[-1]:
+        yield from stack_parts(
+            m.Decoder, mine.embedding, lambda stack, *on: stack(tar, enc_output, *on)[0]
+        )
 
 
 def transformer(m, random):
@@ -296,7 +352,10 @@ def transformer(m, random):
     model = m.Transformer(2, 128, 4, 512, 2000)
     theirs = graduation.load_weights(model, "pocket-en-de")
     inp, tar = ids(random, 2, 7), ids(random, 2, 5)
-    yield "the logits of the trained model", model(inp, tar)[0], theirs(inp, tar)[0]
+    logits, weights = model(inp, tar)
+    right, right_weights = theirs(inp, tar)
+    yield "the logits of the trained model", logits, right
+    yield "the attention weights", weights, right_weights
     model = m.Transformer((0, 1), 8, 2, 16, 50, rate=0.5)
     for here, other in (("encoder", model.decoder), ("decoder", model.encoder)):
         model.encoder.dropout.rate = model.decoder.dropout.rate = 0.5
@@ -306,20 +365,21 @@ def transformer(m, random):
         yield f"dropout of the {here} is on with training=True", differ, True
 
 
-def cross_entropy(m, random):
+@in_two_sizes
+def cross_entropy(m, random, n):
     """The mean over the real tokens, for two epsilons."""
-    labels, loss = ids(random, 2, 5), package.label_smoothed_cross_entropy
-    logits = normal(random, 2, 5, 50) + 6 * tf.one_hot(labels, 50)
+    labels, loss = ids(random, n.B, n.T, n.V), package.label_smoothed_cross_entropy
+    logits = normal(random, n.B, n.T, n.V) + 6 * tf.one_hot(labels, n.V)
     for epsilon in (0.1, 0.3):
         total, tokens = loss(labels, logits, epsilon)
         plain, uniform = (loss(labels, logits, e)[0] / tokens for e in (0.0, 1.0))
-        others = (50 * uniform - plain) / 49
+        others = (n.V * uniform - plain) / (n.V - 1)
         wrong = {
             "This is the loss without label smoothing": plain,
             "Use the argument epsilon: here it is 0.3": loss(labels, logits, 0.1)[0] / tokens,
             "This is the sum over the tokens, not the mean": total,
-            "Divide by the number of real tokens, without the padding": total / 10,
-            "Divide epsilon by V": plain + epsilon * (50 * uniform - plain),
+            "Divide by the number of real tokens, without the padding": total / (n.B * n.T),
+            "Divide epsilon by V": plain + epsilon * (n.V * uniform - plain),
             "The label gets its part of epsilon too: divide epsilon by V, not by V - 1":
                 plain + epsilon * (others - plain),
         }  # fmt: skip
@@ -329,17 +389,18 @@ def cross_entropy(m, random):
 
 def custom_schedule(m, random):
     """Before and after the warm-up."""
-    mine, theirs = m.CustomSchedule(512, 4000, 2.0), package.CustomSchedule(512, 4000, 2.0)
-    in_graph = tf.function(lambda step: mine(step), autograph=False)  # as `train` calls it
-    for step in (1, 1000, 4000, 16000):
-        rate = in_graph(tf.constant(step))
-        yield f"the rate (times 1000) at step {step}", 1000 * rate, 1000 * theirs(step)
+    for sizes in ((512, 4000, 2.0), (128, 300, 0.8)):
+        mine, theirs = m.CustomSchedule(*sizes), package.CustomSchedule(*sizes)
+        in_graph = tf.function(mine.__call__, autograph=False)  # as `train` calls it
+        for step in (1, 1000, 4000, 16000):
+            rate = in_graph(tf.constant(step))
+            yield f"the rate (times 1000) at step {step}", 1000 * rate, 1000 * theirs(step)
 
 
 def make_batches(m, random):
     """Each pair once, below the limit, with little padding."""
     lengths = random.integers(2, 30, 400).tolist()
-    pairs = [([4 + i] * (n + i % 2), [4 + i] * (n + 1 - i % 2)) for i, n in enumerate(lengths)]
+    pairs = [([4 + i] * (n + 1), [4 + i] * (n + i % 7)) for i, n in enumerate(lengths)]
     batches = m.make_batches(pairs, 200)
     rows = sorted(int(row[0]) - 4 for inp, _ in batches for row in inp)
     yield "the number of pairs in all batches", len(rows), 400
@@ -356,29 +417,29 @@ def make_batches(m, random):
 def small_model(m, rate=0.0):
     """A tiny model that was never called, always with the same weights.
 
-    Returns: the model, a batch of the form of `make_batches`, and the right loss by the package.
+    Returns: the model, three batches as of `make_batches`, the package's loss of a batch.
     """
     keras.utils.set_random_seed(1)
     random, model = np.random.default_rng(1), m.Transformer(1, 8, 2, 16, 50, rate)
-    inp, tar = ids(random, 2, 5), ids(random, 2, 6)
+    batches = [(ids(random, b, b + 3), ids(random, b, b + 4)) for b in (2, 3, 4)]
 
-    def loss():
+    def loss(inp, tar):
         logits, _ = model(inp, tar[:, :-1], training=True)
         total, tokens = package.label_smoothed_cross_entropy(tar[:, 1:], logits)
         return total / tokens
 
-    return model, inp, tar, loss
+    return model, batches, loss
 
 
 def train_step(m, random):
     """One step of plain gradient descent."""
-    (mine, inp, tar, _), (theirs, _, _, loss) = small_model(m), small_model(m)
+    (mine, (batch, *_), _), (theirs, _, loss) = small_model(m), small_model(m)
     with tf.GradientTape() as tape:
-        right = loss()
+        right = loss(*batch)
     before = theirs.get_weights()
     gradients = tape.gradient(right, theirs.trainable_variables)
     updates = [-tf.convert_to_tensor(gradient) for gradient in gradients]
-    got = m.train_step(mine, keras.optimizers.SGD(1.0), inp, tar)
+    got = m.train_step(mine, keras.optimizers.SGD(1.0), *batch)
     yield "the loss before the update", got, right
     changes = [after - weight for after, weight in zip(mine.get_weights(), before)]
     first_only = [updates[0], *(0 * update for update in updates[1:])]
@@ -388,31 +449,38 @@ def train_step(m, random):
     }
     wrong = {text: flat(each) for text, each in wrong.items()}
     yield "the change of all weights", flat(changes), flat(updates), wrong
-    (mine, inp, tar, loss), sgd = small_model(m, rate=0.5), keras.optimizers.SGD(0.0)
-    loss()  # creates the weights
-    in_graph = tf.function(lambda: m.train_step(mine, sgd, inp, tar), autograph=False)
+    (mine, _, loss), sgd = small_model(m, rate=0.5), keras.optimizers.SGD(0.0)
+    loss(*batch)  # creates the weights
+    in_graph = tf.function(lambda: m.train_step(mine, sgd, *batch), autograph=False)
     yield "dropout is on: training=True", is_random(in_graph), True
 
 
 def train(m, random):
-    """A hundred updates on two batches, and what is printed."""
-    model, inp, tar, loss = small_model(m)
-    first, printed = loss(), io.StringIO()
+    """Two hundred updates on three batches, of which six change nothing, and what is printed."""
+    model, batches, loss = small_model(m)
+    first, printed = [float(loss(*batch)) for batch in batches], io.StringIO()
+    rate = keras.optimizers.schedules.PiecewiseConstantDecay([5], [0.0, 0.01])
     with contextlib.redirect_stdout(printed):
-        losses = m.train(model, [(inp, tar), (inp, tar)], 100, 0.01)
-    yield "the number of losses for 100 updates on 2 batches", len(losses), 100
-    yield "the first loss", losses[0], first
-    yield "the loss has fallen", losses[-1] < losses[0], True
-    yield "the loss of update 100 is printed", "100" in printed.getvalue(), True
-    numbers = map(float, re.findall(r"\d+\.\d+", printed.getvalue()))
-    is_mean = any(abs(number - np.mean(losses)) < 0.06 for number in numbers)
-    yield "the mean of the last 100 losses is printed", is_mean, True
+        losses = m.train(model, batches, 200, rate)
+    yield "the number of losses for 200 updates on 3 batches", len(losses), 200
+    wrong = {"Each update takes the next batch, and after the last one the first": 3 * first[:1]}
+    first.sort()
+    for update in (0, 3):
+        got = sorted(losses[update : update + 3])
+        yield f"the losses of each batch from update {update + 1} on, sorted", got, first, wrong
+    yield "the loss has fallen", np.mean(losses[-3:]) < np.mean(first), True
+    numbers = list(map(float, re.findall(r"\d+\.\d+", printed.getvalue())))
+    for update in (100, 200):
+        yield f"the loss of update {update} is printed", str(update) in printed.getvalue(), True
+        mean = np.mean(losses[update - 100 : update])
+        is_mean = any(abs(number - mean) < 0.06 for number in numbers)
+        yield f"the mean of the last 100 losses is printed at update {update}", is_mean, True
 
 
 def in_training(m, random):
     """The loss in a graph for all lengths, as in `train`, is that without a graph."""
-    model, inp, tar, loss = small_model(m)
-    right = loss()  # creates the weights
+    model, (batch, *_), loss = small_model(m)
+    right = loss(*batch)  # creates the weights
     signature = [tf.TensorSpec((None, None), tf.int32)] * 2
 
     @tf.function(input_signature=signature, autograph=False)
@@ -420,7 +488,7 @@ def in_training(m, random):
         logits, _ = model(inp, tar[:, :-1], training=True)
         return m.label_smoothed_cross_entropy(tar[:, 1:], logits)
 
-    yield "the loss", in_graph.get_concrete_function()(inp, tar), right
+    yield "the loss", in_graph.get_concrete_function()(*batch), right
 
 
 def cache_append(m, random):
@@ -485,13 +553,15 @@ def length_penalty(m, random):
 
 def beam_search(m, random):
     """The best hypothesis of toys, then the best translation and its score."""
-    for seed in (3, 14, 27):  # on which typical mistakes give another best hypothesis
-        got, right = toy_outputs(m, seed)
+    # Seeds on which typical mistakes give another best hypothesis.
+    for seed, alpha in ((3, 0.6), (14, 0.6), (27, 0.6), (5, 1.2)):
+        (score, got), (right_score, right) = toy_outputs(m, seed, alpha)
         yield "the ids end with END", got[-1] == 3, True
         yield "the ids begin after START", 2 not in got, True
         rule = "an END counts only among the 2 best of all extensions, and ends its prefix"
         same = is_same(got, right)
         yield f"the best hypothesis of a toy with a beam of 2 is right ({rule})", same, True
+        yield f"its score for alpha = {alpha}", score, right_score
     model, target, inp = trained(m)
     best = package.Translator.load("pocket-en-de").n_best([TEXTS[0], TEXTS[2]], 1)
     for row, right in zip((inp[:1], inp[2:]), best):
@@ -502,10 +572,10 @@ def beam_search(m, random):
         yield "the score of the translation", score, right[0][1]
 
 
-def toy_outputs(m, seed):
-    """The best ids of a beam of 2 for a random model that knows the last word only.
+def toy_outputs(m, seed, alpha):
+    """The best hypothesis of a beam of 2 for a random model that knows the last word only.
 
-    Returns: those of the reader, and of the package.
+    Returns: score and ids of the reader, and of the package.
     """
     logits = 2 * normal(np.random.default_rng(seed), 6, 6) + [-1e9, 0, -1e9, 2, 0, 0]
     table = tf.nn.log_softmax(logits)  # (last id, next id)
@@ -517,14 +587,14 @@ def toy_outputs(m, seed):
 
     make = m.make_next_log_probs
     m.make_next_log_probs = lambda *_: (lambda ids: tf.gather(table, ids[:, 0]), Cache())
-    hypotheses = m.beam_search(None, np.zeros((1, 1), int), beam_size=2, extra=60)
+    hypotheses = m.beam_search(None, np.zeros((1, 1), int), beam_size=2, alpha=alpha, extra=60)
     assert hypotheses, "no hypothesis ends in a toy: the best extensions come first"
     m.make_next_log_probs = make
     problem = SearchProblem(
-        lambda ids, _, rows, state: (tf.gather(table, ids), state), (), tf.constant([61])
+        lambda ids, _, rows, state: (tf.gather(table, ids), state), (), tf.constant([61]), alpha
     )
-    right = right_beam_search(problem, beam_size=2).ids[0, 0].numpy()
-    return hypotheses[0][1], [int(i) for i in right if i]
+    right = right_beam_search(problem, beam_size=2)
+    return hypotheses[0], (right.scores[0, 0], [i for i in right.ids[0, 0].numpy().tolist() if i])
 
 
 def clipped_matches(m, random):

@@ -15,6 +15,7 @@ import pathlib
 import re
 import signal
 import sys
+import threading
 import traceback
 import types
 
@@ -31,7 +32,41 @@ TECHNICAL = re.compile(  # what the errors of Keras and TensorFlow say before th
     r"\x1b\[\d*m|Exception encountered when calling .*|{{.*?}} ?"
     r"|(?s:Graph execution error:.*?\n\n(.*File [^\n]*\n)?)"
 )
-BLANK = re.compile(r"^( *)# blank: (\w+)\n(.*?)^ *# end *\n", re.DOTALL | re.MULTILINE)
+BLANK = re.compile(
+    r"^( *)# blank: (\w+) *\n((?:(?! *# (?:blank:|end *$)).*\n)*) *# end *\n", re.MULTILINE
+)
+EMPTY = re.compile(r"^ *\.\.\. *(#.*)?$", re.MULTILINE)  # not `...,`, which begins an index
+
+
+class BrokenFile(Exception):
+    """The reader's file cannot be read, or a line that begins or ends a blank is gone."""
+
+    def _render_traceback_(self):
+        """What a notebook shows: no traceback, since the mistake is not in the cell."""
+        return [str(self)]
+
+
+def read(file):
+    """The text of the reader's file.
+
+    Raises: BrokenFile, with the file and the line.
+    """
+    try:
+        text = pathlib.Path(file).read_text("utf-8-sig")
+    except OSError as error:
+        raise BrokenFile(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BrokenFile(f"{file}, line {line}: not UTF-8; save the file as UTF-8") from None
+    found = blanks(text)
+    for name in blanks(SOLUTION.read_text("utf-8")):
+        begin = re.search(rf"^ *# blank: {name} *$", text, re.MULTILINE)
+        if not begin:
+            raise BrokenFile(f"{file} has no line `# blank: {name}`: put it back")
+        if name not in found:
+            line = text.count("\n", 0, begin.start()) + 1
+            raise BrokenFile(f"{file}, line {line}: `# blank: {name}` has no line `# end`")
+    return text
 
 
 def blanks(text):
@@ -54,8 +89,8 @@ def template(solution):
 
 
 def unfinished(text):
-    """The names of the blanks of a file that still have a line that begins with `...`."""
-    return [name for name, code in blanks(text).items() if re.search(r"^ *\.\.\.", code, re.M)]
+    """The names of the blanks of a file that still have a line `...`."""
+    return [name for name, code in blanks(text).items() if EMPTY.search(code)]
 
 
 def my_transformer(file=FILE, only=()):
@@ -67,7 +102,7 @@ def my_transformer(file=FILE, only=()):
     Returns: the module `my_transformer`, always the same object, so that a cell which was run
       before uses the new code too; another one with `only`.
     """
-    text = pathlib.Path(file).read_text("utf-8")
+    text = read(file)
     solution, empty = blanks(SOLUTION.read_text("utf-8")), unfinished(text)
     for blank in BLANK.finditer(text):
         if blank[2] in empty or only and blank[2] not in only:
@@ -84,7 +119,7 @@ def my_transformer(file=FILE, only=()):
 
 def progress(file=FILE):
     """Prints how many blanks are the reader's."""
-    text = pathlib.Path(file).read_text("utf-8")
+    text = read(file)
     total, empty = len(blanks(SOLUTION.read_text("utf-8"))), len(unfinished(text))
     rest = "; the solution fills the others" if empty else ""
     print(f"my_transformer.py: {total - empty} of {total} blanks are yours{rest}.")
@@ -113,12 +148,14 @@ def check_blank(name, file=FILE, seconds=60):
 
 def _problem(name, file, seconds):
     """What is wrong with a blank, or ""."""
-    text = pathlib.Path(file).read_text("utf-8")
-    if name in unfinished(text):
-        own = re.sub(r"^ *(\.\.\.|#).*", "", blanks(text)[name], flags=re.M).strip()
-        return "The line `...` is still there: delete it" if own else "empty"
     try:
+        text = read(file)
+        if name in unfinished(text):
+            own = re.sub(r"^ *#.*", "", EMPTY.sub("", blanks(text)[name]), flags=re.M).strip()
+            return "The line `...` is still there: delete it" if own else "empty"
         return _first_difference(name, file, seconds)
+    except BrokenFile as error:
+        return str(error)
     except UsesThePackage as error:
         return f"Your file {error}: write these lines yourself"
 
@@ -149,10 +186,12 @@ def _first_difference(name, file, seconds):
         raise TimeoutError(f"it has not finished after {seconds} seconds of computing")
 
     def is_delegation(frame):
+        if threading.get_ident() != thread:  # the thread of the case waits for the other one
+            frame = sys._current_frames()[thread]
         return frame.f_code is not stop.__code__ and _is_called_by_the_reader(frame)
 
-    attention, norm = "layers/attention", "layers/normalization/layer_normalization.py"
-    others = [*not_your_code(), str(SOLUTION.parent), keras_path(attention), keras_path(norm)]
+    thread, layers = threading.get_ident(), ("layers/attention", "layers/normalization")
+    others = [*not_your_code(), str(SOLUTION.parent), *map(keras_path, layers)]
     previous = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
@@ -196,7 +235,7 @@ def _run_cases(name, file):
         raise
     except SyntaxError as error:
         return f"Python cannot read this line:\n    {(error.text or '').strip()}\n  ({error.msg})"
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [frame.line for frame in traceback.extract_tb(error.__traceback__)
                  if frame.filename.endswith(FILLED)]  # fmt: skip
         where = f" in the line\n    {lines[-1]}\n " if lines else ""
@@ -216,7 +255,8 @@ def _borrowed(module):
                 value = inspect.unwrap(vars(owner).get(function.name)) if owner else None
                 code = getattr(value, "__code__", None)
                 if code is None or code.co_filename != module.__file__:
-                    yield function.name
+                    name = node.name if function is node else f"{node.name}.{function.name}"
+                    yield name.removesuffix(".__init__")
 
 
 def _difference(what, got, right, wrong):
@@ -232,6 +272,11 @@ def _difference(what, got, right, wrong):
         return f"{what} is None: is there a `return`"
     if right is True:
         return "" if got else f"This must hold, and does not: {what}"
+    if isinstance(right, dict):
+        if not isinstance(got, dict) or got.keys() != right.keys():
+            return f"the names of {what} must be {', '.join(sorted(right))}"
+        each = (_difference(f"{what} {name}", got[name], right[name], {}) for name in right)
+        return next(filter(None, each), "")
     if isinstance(right, tuple):
         if not isinstance(got, (tuple, list)) or len(got) != len(right):
             return f"{what} must be {len(right)} values"

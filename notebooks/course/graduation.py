@@ -1,7 +1,7 @@
 """What `my_transformer.py` needs from the package: texts, vocabularies, trained weights."""
 
 from course import SENTENCE, TRANSLATION
-from course.blanks import delegation, unfinished
+from course.blanks import BrokenFile, delegation, read, unfinished
 
 import datetime
 import html
@@ -25,7 +25,10 @@ RIGHT_BLEU = 82, 91  # of a right file; notebook 06 says where it comes from
 
 def require_all_blanks(file):
     """Ends the program if a blank of a file is empty, or lets a function of others compute."""
-    empty = unfinished(pathlib.Path(file).read_text("utf-8"))
+    try:
+        empty = unfinished(read(file))
+    except BrokenFile as error:
+        sys.exit(f"{error}")
     if empty:
         sys.exit(f"Still empty in {file}: {', '.join(empty)}. Fill them in, and start again.")
     print("Looking whether all lines are yours (about a minute)", flush=True)
@@ -54,8 +57,8 @@ def my_weights(model):
         parts = {"layernorm": half.layernorm}
         for i, layer in enumerate(getattr(half, layers)):
             path = f"layer{i + 1}"
-            parts |= {f"{path}/ffn/{name}": part
-                      for name, part in zip(("inner", "outer"), layer.ffn.layers)}  # fmt: skip
+            ffn = [part for part in layer.ffn.layers if part.weights]  # not an Input or a ReLU
+            parts |= {f"{path}/ffn/{name}": part for name, part in zip(("inner", "outer"), ffn)}
             for name in ("mha", "mha1", "mha2"):
                 mha = getattr(layer, name, None)
                 for matrix in ("wq", "wk", "wv", "dense") if mha else ():

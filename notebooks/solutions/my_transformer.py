@@ -30,10 +30,10 @@ class Layer(keras.layers.Layer):
     Keras takes only tensors by position, so all arguments but the first get their names here.
     """
 
-    def __call__(self, x, *args, **kwargs):
+    def __call__(self, *args, **kwargs):
         """Calls the layer."""
         names = list(inspect.signature(self.call).parameters)[1:]
-        return super().__call__(x, **dict(zip(names, args)), **kwargs)
+        return super().__call__(*args[:1], **dict(zip(names, args[1:])), **kwargs)
 
     def compute_mask(self, x, mask):
         """Attaches no mask to the output, as Keras would: our masks are arguments."""
