@@ -125,9 +125,9 @@ def find(model_dir: str, checkpoint: str | None = None) -> str:
     for path in candidates:
         if os.path.isfile(path):
             return path
-    existing = [name for name, path in named.items() if os.path.isfile(path)]
+    existing = ", ".join(name for name, path in named.items() if os.path.isfile(path))
     if existing:
-        raise UserError(f"no checkpoint {checkpoint!r} in {model_dir}: it has {', '.join(existing)}")
+        raise UserError(f"no checkpoint {checkpoint!r} in {model_dir}: it has {existing}")
     wanted = f"checkpoint {checkpoint!r}" if checkpoint else "trained model"
     raise UserError(
         f"no {wanted} in {model_dir}: train one with `tf-transformer train --model_dir={model_dir}`"
