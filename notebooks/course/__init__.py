@@ -222,7 +222,8 @@ def recorded_calls(paths, counts=lambda frame: True):
 def _without_the_package(function):
     """Makes a function raise `UsesThePackage` if it calls the package or the course.
 
-    The losses and optimizers of Keras, its attention and sacreBLEU are refused too.
+    The losses of Keras and TensorFlow, the optimizers, attention and normalizations of Keras, and
+    sacreBLEU are refused too.
     """
 
     @functools.wraps(function, updated=())

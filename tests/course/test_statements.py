@@ -108,7 +108,7 @@ STATEMENTS = [
     ("C", "The rows are nearly one-hot", r"file 1: the largest weight .* ([\d.]+) on", 0.91, 0.09),
     ("C", "not one row is copied", r"copy \[2, [^]]*\]\n(\d+) of 50", 0, 0),
     ("C", "copying task is 0.55 nats", r"300: loss ([\d.]+)\n+row .*\ncopy \[2,", 0.55, 0.01),
-    ("C", "Nearly all copies above", r"(\d+) of 50 rows are right\n+ 8 batches", 49, 3),
+    ("C", "The copies above are right", r"(\d+) of 50 rows are right\n+ 8 batches", 49, 3),
     ("C", "nearly all copies are right, as", r"(\d+) of 50 rows are right\n+as they", 49, 3),
     ("C", "the rows of the heads add up to one", r"of a head: ([\d.]+) to", 1, 0),
     ("D", "with weights of 0.91 and 0.99", r"head 1: ▁a .* ▁car \(([\d.]+)", 0.91, 0.02),

@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
+from tf_transformer.serving import ctranslate2_model
 from tf_transformer.serving.ctranslate2_model import CTranslate2Model
 from tf_transformer.special_tokens import PAD, START
 
@@ -160,10 +161,16 @@ def test_text_of_any_sub_words_equals_that_of_the_tokenizer(export, translator):
     assert of_export.decode_target(pieces) == pattern == " " * 10
 
 
-def test_a_deadline_ends_the_computation_after_its_batch(model):
-    for name, inputs in (("nbest", {"text": ["a"]}), ("score", {"source": ["a"], "target": ["a"]})):
-        with pytest.raises(TimeoutError):
-            model.signatures[name](inputs, time.monotonic())
+def test_a_deadline_ends_the_computation_after_its_batch(model, monkeypatch):
+    """Here the clock counts its readings, one for each batch."""
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr(ctranslate2_model, "time", clock)
+    monkeypatch.setattr(ctranslate2_model, "SCORED_TOKENS", 1)
+    with pytest.raises(TimeoutError):
+        model.signatures["score"]({"source": ["a"] * 3, "target": ["a"] * 3}, 1)
+    assert clock.monotonic() == 2
+    with pytest.raises(TimeoutError):
+        model.signatures["nbest"]({"text": ["a"]}, 3)
 
 
 def test_an_incomplete_export_is_not_loaded(export, tmp_path):
