@@ -153,7 +153,6 @@ def plot_matrix(
     low: float | None = None,
     high: float | None = None,
     numbers: bool | str | None = None,
-    hidden: ArrayLike | None = None,
 ) -> Figure:
     """Plots a matrix as a heat map.
 
@@ -166,7 +165,6 @@ def plot_matrix(
         around 0 where the matrix has negative values.
       numbers: whether to write the values into the cells, or their format, such as ".2f"; by
         default they are written for small matrices.
-      hidden: a mask, as for `draw_matrix`.
     """
     height, width = (min(9.0, max(2.0, 1.2 + 0.45 * cells)) for cells in np.shape(values))  # inches
     height += _space_for(columns)
@@ -174,7 +172,7 @@ def plot_matrix(
     if label:
         width += 1
     figure, (panel,) = create_panels(1, max(width, 0.1 * len(title)), height)
-    image = draw_matrix(panel, values, rows, columns, low, high, numbers, hidden)
+    image = draw_matrix(panel, values, rows, columns, low, high, numbers)
     panel.set_title(title)
     if label:
         figure.colorbar(image, ax=panel, label=label, shrink=0.8)
