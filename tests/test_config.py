@@ -20,7 +20,7 @@ def test_round_trip(tmp_path):
 @pytest.mark.parametrize(("name", "value", "message"), [
     ("num_layers", 0, "at least 1"),
     # The kernel rounds the rate to 2^-16, and divides by 1 - rate.
-    ("dropout_rate", float("nan"), "give a number"),
+    ("dropout_rate", float("nan"), "a number"),
     ("epsilon", 0.0, "at least 1e-30"),
     ("clip_norm", float("inf"), "at most 2,147,483,647"),
     # With the length of the source it exceeded int32.
