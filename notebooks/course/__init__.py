@@ -159,10 +159,9 @@ def not_your_code():
 
     import tf_transformer
 
-    modules = tf_transformer, sacrebleu, tensorflow
-    package, bleu, tensorflow = (os.path.dirname(module.__file__) for module in modules)
-    losses = keras_path("losses"), os.path.join(tensorflow, "python", "ops", "losses")
-    return (package, bleu, *losses, os.path.dirname(__file__))
+    folders = [os.path.dirname(module.__file__) for module in (tf_transformer, sacrebleu)]
+    losses = os.path.join(os.path.dirname(tensorflow.__file__), "python", "ops", "losses")
+    return (*folders, keras_path("losses"), losses, os.path.dirname(__file__))
 
 
 def keras_path(name):
@@ -215,8 +214,9 @@ def recorded_calls(paths, counts=lambda frame: True):
         sys.setprofile(previous[0])
         threading.setprofile(previous[1])
         exported = set(dir(tf_transformer))
-        called.sort(key=lambda name: name[0] == "_" or "<" in name)
-        called.sort(key=lambda name: name.split(".")[0] not in exported)
+        called.sort(
+            key=lambda name: (name.split(".")[0] not in exported, name[0] == "_" or "<" in name)
+        )
 
 
 def _without_the_package(function):
